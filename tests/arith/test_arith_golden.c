@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Rounding contracts against golden_rounding.txt: exact rational arithmetic of make_golden_rounding.py. */
-#include <criterion/criterion.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "arith/qbinary.h"
 #include "arith/requantize.h"
+#include "tests/check.h"
 
 static float of_bits(uint32_t u)
 {
@@ -32,9 +30,8 @@ static unsigned index_of(const char *name, const char *const *names, unsigned co
 
 static enum qc_contract contract_of(const char *name)
 {
-    struct qc_status st = QC_STATUS_INIT;
     enum qc_contract c = QC_CONTRACT_ONNX;
-    cr_assert(qc_contract_from_name(&c, name, &st), "%s", name);
+    cr_assert(qc_contract_from_name(&c, name, ST), "%s", name);
     return c;
 }
 
@@ -91,7 +88,6 @@ static bool requantize_line(const char *line)
                " %" SCNd64 " %" SCNd64 " %" SCNd32,
                contract, source, &sx, &zx, &sw, &sy, &zy, &lo, &hi, &n, &acc, &want) != 12)
         return false;
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
     const float weight = of_bits(sw);
     const struct qc_requantize_def d = {.contract = contract_of(contract),
@@ -104,14 +100,14 @@ static bool requantize_line(const char *line)
                                         .output = {.scale = of_bits(sy), .zero_point = zy},
                                         .levels = {.lo = lo, .hi = hi}};
     struct qc_requantizer r;
-    cr_assert(qc_requantizer_of(&r, &d, a, &st), "%s", line);
+    cr_assert(qc_requantizer_of(&r, &d, a, ST), "%s", line);
     const int32_t got = qc_requantize_one(&r, 0, acc);
     cr_assert_eq(got, want, "%s: %d", line, got);
     if (acc - zx >= INT32_MIN && acc - zx <= INT32_MAX && lo >= -65536 && hi <= 65536) {
         struct qc_requantize_loop loop;
         const int32_t one = (int32_t)acc;
         int32_t y;
-        cr_assert(qc_requantize_loop_of(&loop, &r, a, &st), "%s", line);
+        cr_assert(qc_requantize_loop_of(&loop, &r, a, ST), "%s", line);
         qc_requantize_run(&loop, 0, &y, &one, 1);
         cr_assert_eq(y, want, "in a loop: %s: %d", line, y);
     }
@@ -147,7 +143,6 @@ static bool qbinary_line(const char *line)
         n++;
     }
     cr_assert(n > 0 && line[at] == '\0', "%s", line);
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_affine p[3];
     struct qc_levels levels[3];
     struct qc_qbinary m;
@@ -155,8 +150,8 @@ static bool qbinary_line(const char *line)
         p[i] = (struct qc_affine){.scale = of_bits(scale[i]), .zero_point = zero[i]};
         levels[i] = levels_of(type[i]);
     }
-    cr_assert(qc_qbinary_of(&m, contract_of(contract), (enum qc_qbinary_op)index_of(op, ops, 3), p, levels, &st),
-              "%s: %s", line, st.message);
+    cr_assert(qc_qbinary_of(&m, contract_of(contract), (enum qc_qbinary_op)index_of(op, ops, 3), p, levels, ST),
+              "%s: %s", line, failure.message);
     for (size_t i = 0; i < n; i++) {
         got[i] = qc_qbinary_one(&m, a[i], b[i]);
         cr_assert_eq(got[i], want[i], "%s: %d %d gives %d", line, a[i], b[i], got[i]);

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The loops of arith/ against their scalar functions: random qparams, sums, channels and lengths. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <string.h>
 
 #include "arith/qbinary.h"
 #include "arith/requantize.h"
-#include "tests/splitmix.h"
+#include "tests/check.h"
 
 enum { ROUNDS = 1000, LENGTH = 150 };
 
@@ -34,7 +31,7 @@ Test(arith_loops, requantize_loops_give_the_bits_of_the_scalar_function)
     struct qc_status st = QC_STATUS_INIT;
     uint64_t state = 3;
     for (int round = 0; round < ROUNDS; round++) {
-        struct qc_arena *a = qc_arena_new();
+        QC_ARENA_SCOPE *a = qc_arena_new();
         float weights[LENGTH];
         int32_t x[LENGTH], y[LENGTH + 1];
         const struct qc_levels levels = random_levels(&state);
@@ -76,7 +73,6 @@ Test(arith_loops, requantize_loops_give_the_bits_of_the_scalar_function)
         cr_assert_eq(y[n], 0x55555555, "wrote behind the end");
         qc_requantize_run(&loop, first, x, x, n);
         cr_assert_eq(memcmp(x, y, n * sizeof *x), 0, "in place");
-        qc_arena_free(a);
     }
 }
 
@@ -84,11 +80,10 @@ Test(arith_loops, requantize_loops_give_the_bits_of_the_scalar_function)
    halves of a step, on which two float32 steps and one factor fall differently. */
 Test(arith_loops, quantizers_are_requantized_in_two_float_steps)
 {
-    struct qc_status st = QC_STATUS_INIT;
     uint64_t state = 5;
     size_t apart = 0;
     for (int round = 0; round < 100; round++) {
-        struct qc_arena *a = qc_arena_new();
+        QC_ARENA_SCOPE *a = qc_arena_new();
         int32_t x[LENGTH], y[LENGTH];
         const float sy = random_scale(&state, -6, 4), sx = sy * (0.5f + (float)between(&state, 0, 2));
         const struct qc_requantize_def d = {.contract = QC_CONTRACT_ONNX,
@@ -99,7 +94,7 @@ Test(arith_loops, quantizers_are_requantized_in_two_float_steps)
                                             .levels = {-32768, 32767}};
         struct qc_requantizer r;
         struct qc_requantize_loop loop;
-        cr_assert(qc_requantizer_of(&r, &d, a, &st) && qc_requantize_loop_of(&loop, &r, a, &st));
+        cr_assert(qc_requantizer_of(&r, &d, a, ST) && qc_requantize_loop_of(&loop, &r, a, ST));
         for (int i = 0; i < LENGTH; i++) x[i] = between(&state, -10000, 10000);
         qc_requantize_run(&loop, 0, y, x, LENGTH);
         for (int i = 0; i < LENGTH; i++) {
@@ -108,14 +103,12 @@ Test(arith_loops, quantizers_are_requantized_in_two_float_steps)
             apart += want != (int32_t)nearbyintf((float)x[i] * factor);
             cr_assert_eq(y[i], want, "x %d times %a by %a: %d, expected %d", x[i], (double)sx, (double)sy, y[i], want);
         }
-        qc_arena_free(a);
     }
     cr_expect_gt(apart, 0); /* else nothing told them apart */
 }
 
 Test(arith_loops, binary_loops_give_the_bits_of_the_scalar_function)
 {
-    struct qc_status st = QC_STATUS_INIT;
     uint64_t state = 4;
     for (int round = 0; round < ROUNDS; round++) {
         int32_t a[LENGTH], b[LENGTH], y[LENGTH];
@@ -129,7 +122,7 @@ Test(arith_loops, binary_loops_give_the_bits_of_the_scalar_function)
         const enum qc_contract contract = (enum qc_contract)(round % QC_CONTRACT_COUNT);
         for (int op = QC_QBINARY_ADD; op <= QC_QBINARY_MUL; op++) {
             struct qc_qbinary m;
-            cr_assert(qc_qbinary_of(&m, contract, (enum qc_qbinary_op)op, p, levels, &st));
+            MUST(qc_qbinary_of(&m, contract, (enum qc_qbinary_op)op, p, levels, ST));
             for (int i = 0; i < LENGTH; i++) {
                 a[i] = between(&state, levels[0].lo, levels[0].hi);
                 b[i] = between(&state, levels[1].lo, levels[1].hi);
@@ -151,12 +144,11 @@ Test(arith_loops, wide_products_on_ties)
                                               {.lo = -32768, .hi = 32767},
                                               {.lo = -32768, .hi = 32767}};
     static const struct qc_affine p[] = {{1, 32767}, {1, -32768}, {0x1p17f, 0}};
-    struct qc_status st = QC_STATUS_INIT;
     uint64_t state = 8;
     for (int c = QC_CONTRACT_TFLITE; c < QC_CONTRACT_COUNT; c++) {
         int32_t a[LENGTH], b[LENGTH], y[LENGTH];
         struct qc_qbinary m;
-        cr_assert(qc_qbinary_of(&m, (enum qc_contract)c, QC_QBINARY_MUL, p, levels, &st) && m.wide);
+        cr_assert(qc_qbinary_of(&m, (enum qc_contract)c, QC_QBINARY_MUL, p, levels, ST) && m.wide);
         for (int i = 0; i < LENGTH; i++) {
             a[i] = p[0].zero_point - 256 * (2 * between(&state, 0, 127) + 1); /* va < 0 < vb */
             b[i] = p[1].zero_point + 256 * (2 * between(&state, 0, 127) + 1);
@@ -174,7 +166,6 @@ Test(arith_loops, wide_products_on_ties)
 /* Bytes and centred float32 numbers, side by side and with steps. */
 Test(arith_loops, float_steps_are_the_same_in_every_storage)
 {
-    struct qc_status st = QC_STATUS_INIT;
     uint64_t state = 6;
     for (int round = 0; round < ROUNDS; round++) {
         static const struct qc_levels bytes[] = {{.lo = 0, .hi = 255}, {.lo = -128, .hi = 127}};
@@ -188,7 +179,7 @@ Test(arith_loops, float_steps_are_the_same_in_every_storage)
         for (int i = 0; i < 3; i++)
             p[i] = (struct qc_affine){random_scale(&state, -3, 0), between(&state, levels[i].lo, levels[i].hi)};
         if (round % 7 == 0) p[2].scale = 0x1p-60f; /* results beyond all integers */
-        cr_assert(qc_qbinary_of(&m, QC_CONTRACT_ONNX, (enum qc_qbinary_op)(test_random(&state) % 3), p, levels, &st));
+        MUST(qc_qbinary_of(&m, QC_CONTRACT_ONNX, (enum qc_qbinary_op)(test_random(&state) % 3), p, levels, ST));
         for (int i = 0; i < 2 * LENGTH; i++) {
             a[i] = (uint8_t)test_random(&state);
             b[i] = (uint8_t)test_random(&state);
@@ -211,8 +202,7 @@ Test(arith_loops, float_steps_are_the_same_in_every_storage)
 
 Test(arith_loops, levels_of_32_bits_are_refused)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     const struct qc_requantize_def d = {.contract = QC_CONTRACT_TFLITE,
                                         .source = QC_FROM_QUANTIZER,
                                         .input_scale = 1,
@@ -221,7 +211,6 @@ Test(arith_loops, levels_of_32_bits_are_refused)
                                         .levels = {.lo = INT32_MIN, .hi = INT32_MAX}};
     struct qc_requantizer r;
     struct qc_requantize_loop loop;
-    cr_assert(qc_requantizer_of(&r, &d, a, &st) && !qc_requantize_loop_of(&loop, &r, a, &st));
-    cr_assert_eq(st.code, QC_UNSUPPORTED);
-    qc_arena_free(a);
+    cr_assert(qc_requantizer_of(&r, &d, a, ST) && !qc_requantize_loop_of(&loop, &r, a, ST));
+    cr_assert_eq(failure.code, QC_UNSUPPORTED);
 }

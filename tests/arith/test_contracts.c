@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Properties of the rounding contracts, on random numbers and edge cases. Rounded results are checked against the
    definition: no level is nearer, and ties are resolved by the rule. */
-#include <criterion/criterion.h>
 #include <float.h>
-#include <string.h>
 
 #include "arith/qbinary.h"
 #include "arith/real_steps.h"
 #include "arith/requantize.h"
 #include "arith/tflite.h"
-#include "tests/splitmix.h"
+#include "tests/check.h"
 
 enum { CASES = 100000 };
 
@@ -121,18 +119,17 @@ Test(numerics, multipliers_of_known_ratios)
 Test(numerics, contracts_are_known_by_name_and_alias)
 {
     static const char *const names[] = {"onnx", "onnx-avx2", "tflite", "tflite-single", "qnn-tonearest", "xnnpack"};
-    struct qc_status st = QC_STATUS_INIT;
     enum qc_contract c;
     for (unsigned i = 0; i < QC_CONTRACT_COUNT; i++) {
-        cr_assert(qc_contract_from_name(&c, names[i], &st));
+        MUST(qc_contract_from_name(&c, names[i], ST));
         cr_assert_eq((unsigned)c, i);
         cr_assert_str_eq(qc_contract_info(c)->name, names[i]);
     }
-    cr_assert(qc_contract_from_name(&c, "qnn-upward", &st) && c == QC_CONTRACT_TFLITE_SINGLE);
+    cr_assert(qc_contract_from_name(&c, "qnn-upward", ST) && c == QC_CONTRACT_TFLITE_SINGLE);
     c = QC_CONTRACT_QNN_TONEAREST;
-    cr_assert(!qc_contract_from_name(&c, "", &st));
+    cr_assert(!qc_contract_from_name(&c, "", ST));
     cr_assert_eq(c, QC_CONTRACT_QNN_TONEAREST);
-    cr_assert_eq(st.code, QC_USAGE);
+    cr_assert_eq(failure.code, QC_USAGE);
 }
 
 Test(numerics, reals_are_quantized_half_to_even_or_half_away_before_the_zero_point)
@@ -158,8 +155,7 @@ Test(numerics, reals_are_quantized_half_to_even_or_half_away_before_the_zero_poi
 
 Test(numerics, equal_qparams_change_nothing_under_any_contract)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     for (int c = 0; c < QC_CONTRACT_COUNT; c++) {
         const struct qc_requantize_def d = {.contract = (enum qc_contract)c,
                                             .source = QC_FROM_QUANTIZER,
@@ -169,16 +165,14 @@ Test(numerics, equal_qparams_change_nothing_under_any_contract)
                                             .output = {.scale = 0.1f, .zero_point = 7},
                                             .levels = {.lo = 0, .hi = 255}};
         struct qc_requantizer r;
-        cr_assert(qc_requantizer_of(&r, &d, a, &st));
+        MUST(qc_requantizer_of(&r, &d, a, ST));
         for (int q = 0; q < 256; q++) cr_assert_eq(qc_requantize_one(&r, 0, q), q, "contract %d, %d", c, q);
     }
-    qc_arena_free(a);
 }
 
 Test(numerics, each_channel_has_its_own_multiplier_and_wide_sums_saturate)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     const float weights[] = {0.5f, 0.25f, 2.0f};
     for (int c = 0; c < QC_CONTRACT_COUNT; c++) {
         const struct qc_requantize_def d = {.contract = (enum qc_contract)c,
@@ -189,19 +183,18 @@ Test(numerics, each_channel_has_its_own_multiplier_and_wide_sums_saturate)
                                             .output = {.scale = 1.0f, .zero_point = -5},
                                             .levels = {.lo = -128, .hi = 127}};
         struct qc_requantizer r;
-        cr_assert(qc_requantizer_of(&r, &d, a, &st));
+        MUST(qc_requantizer_of(&r, &d, a, ST));
         cr_assert_eq(qc_requantize_one(&r, 0, 40), 5);
         cr_assert_eq(qc_requantize_one(&r, 1, 40), 0);
         cr_assert_eq(qc_requantize_one(&r, 2, 40), 35);
         cr_assert_eq(qc_requantize_one(&r, 0, INT64_C(1) << 40), 127);
         cr_assert_eq(qc_requantize_one(&r, 1, -(INT64_C(1) << 40)), -128);
     }
-    qc_arena_free(a);
 }
 
 Test(numerics, parameters_that_cannot_be_are_refused)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     const float weight = 1;
     const struct qc_requantize_def good = {.contract = QC_CONTRACT_TFLITE,
                                            .source = QC_FROM_PRODUCT,
@@ -212,14 +205,12 @@ Test(numerics, parameters_that_cannot_be_are_refused)
                                            .levels = {.lo = -128, .hi = 127}};
     const float bad[] = {0, -1, NAN, INFINITY};
     for (int i = 0; i < 8; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_requantize_def d = good;
         struct qc_requantizer r;
-        cr_assert(qc_requantizer_of(&r, &d, a, &st));
+        MUST(qc_requantizer_of(&r, &d, a, ST));
         if (i < 4) d.input_scale = bad[i];
         if (i >= 4) d.weight_scale = &bad[i - 4];
-        cr_assert(!qc_requantizer_of(&r, &d, a, &st));
-        cr_assert_eq(st.code, QC_BAD_INPUT);
+        REFUSES(qc_requantizer_of(&r, &d, a, ST), QC_BAD_INPUT, "");
         struct qc_status st2 = QC_STATUS_INIT;
         struct qc_qbinary m;
         struct qc_affine p[] = {{.scale = 1}, {.scale = 1}, {.scale = 1}};
@@ -228,17 +219,15 @@ Test(numerics, parameters_that_cannot_be_are_refused)
         cr_assert(!qc_qbinary_of(&m, QC_CONTRACT_ONNX, QC_QBINARY_ADD, p, levels, &st2));
         cr_assert_eq(st2.code, QC_BAD_INPUT);
     }
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_requantize_def d = good;
     struct qc_requantizer r;
     d.output.scale = 1e-12f;
-    cr_assert(!qc_requantizer_of(&r, &d, a, &st));
+    cr_assert(!qc_requantizer_of(&r, &d, a, ST));
     d.contract = QC_CONTRACT_ONNX;
     struct qc_status st2 = QC_STATUS_INIT;
     cr_assert(qc_requantizer_of(&r, &d, a, &st2), "float32 steps have no such limit");
     d.source = QC_FROM_SUM;
     cr_assert(!qc_requantizer_of(&r, &d, a, &st2), "a mean of no numbers");
-    qc_arena_free(a);
 }
 
 Test(numerics, means_of_the_same_qparams_round_half_away)
@@ -265,19 +254,18 @@ Test(numerics, tflite_softmax_and_hard_swish_are_near_the_real_functions)
     for (int i = 0; i < 1000; i++) many[i] = 5;
     qc_tflite_softmax_row(&s, many, many, 1000, -128);
     for (int i = 0; i < 1000; i++) cr_assert_eq(many[i], -128);
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_tflite_unary u = {.kind = QC_TFLITE_HARD_SWISH,
                                 .input = {.scale = 0.1f, .zero_point = 3},
                                 .output = {.scale = 0.08f, .zero_point = -100},
                                 .levels = {.lo = -128, .hi = 127}};
-    cr_assert(qc_tflite_unary_of(&u, &st));
+    MUST(qc_tflite_unary_of(&u, ST));
     for (int q = -128; q < 128; q++) {
         const double v = 0.1 * (q - 3), real = v * fmax(0, fmin(6, v + 3)) / 6 / 0.08 - 100,
                      want = fmin(127, fmax(-128, real));
         cr_assert_lt(fabs(qc_tflite_unary_one(&u, q) - want), 1.1, "%d: %d", q, qc_tflite_unary_one(&u, q));
     }
     u.output.scale = 0.0005f;
-    cr_assert(!qc_tflite_unary_of(&u, &st), "the result's steps may not be finer than 1/128 of the input's");
+    cr_assert(!qc_tflite_unary_of(&u, ST), "the result's steps may not be finer than 1/128 of the input's");
 }
 
 static float absolute(float x, const void *context)
@@ -288,13 +276,12 @@ static float absolute(float x, const void *context)
 /* TensorFlow Lite's LUTPopulate: TfLiteRound, which is std::round. */
 Test(numerics, tflite_rounds_functions_half_away)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_tflite_unary u = {.kind = QC_TFLITE_TABLE,
                                 .input = {.scale = 0.5f, .zero_point = 3},
                                 .output = {.scale = 1, .zero_point = -2},
                                 .levels = {.lo = -128, .hi = 127},
                                 .function = absolute};
-    cr_assert(qc_tflite_unary_of(&u, &st));
+    MUST(qc_tflite_unary_of(&u, ST));
     for (int32_t q = -128; q <= 127; q++) {
         const int32_t twice = q < 3 ? 3 - q : q - 3;
         cr_assert_eq(qc_tflite_unary_one(&u, q), (twice + 1) / 2 - 2, "%d", q);
@@ -315,30 +302,28 @@ Test(numerics, tflite_sums_have_room_for_their_types)
                  {{i16, i16, i16}, 9, 14},   {{u16, u16, u16}, 0, 14}, {{i16, i8, i8}, 0, 15},
                  {{i8, i16, i8}, 9, 14},     {{u16, u8, u8}, 0, 14},   {{u8, u8, i16}, 128, 15},
                  {{u16, u16, u8}, 32768, 15}};
-    struct qc_status st = QC_STATUS_INIT;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct qc_affine a = {.scale = 0.5f, .zero_point = cases[i].zero}, p[] = {a, a, {.scale = 0.75f}};
         struct qc_qbinary m;
-        cr_assert(qc_qbinary_of(&m, QC_CONTRACT_TFLITE, QC_QBINARY_ADD, p, cases[i].levels, &st), "%s", st.message);
+        MUST(qc_qbinary_of(&m, QC_CONTRACT_TFLITE, QC_QBINARY_ADD, p, cases[i].levels, ST));
         cr_assert_eq(m.left_shift, cases[i].left_shift, "%zu: %d", i, m.left_shift);
     }
 }
 
 Test(numerics, tflite_leaky_relu_multiplies_by_alpha)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_tflite_unary u = {.kind = QC_TFLITE_LEAKY_RELU,
                                 .input = {.scale = 0.5f, .zero_point = 0},
                                 .output = {.scale = 0.5f, .zero_point = 10},
                                 .levels = {.lo = -128, .hi = 127},
                                 .alpha = 0.01f};
-    cr_assert(qc_tflite_unary_of(&u, &st));
+    MUST(qc_tflite_unary_of(&u, ST));
     cr_assert(u.negative.shift == -6 && u.identity.multiplier == 1 << 30 && u.identity.shift == 1);
     cr_assert_eq(qc_tflite_unary_one(&u, 55), 65);
     cr_assert_eq(qc_tflite_unary_one(&u, -49), 10);
     cr_assert_eq(qc_tflite_unary_one(&u, -100), 9);
     cr_assert_eq(qc_tflite_unary_one(&u, 127), 127);
     u.alpha = -0.5f;
-    cr_assert(qc_tflite_unary_of(&u, &st));
+    MUST(qc_tflite_unary_of(&u, ST));
     cr_assert_eq(qc_tflite_unary_one(&u, -101), 61, "101 / 2 + 10, half upward");
 }

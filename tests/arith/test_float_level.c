@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Floating-point levels. Reference: the Python package ml_dtypes 0.6, after numpy's clip, with astype. */
-#include <criterion/criterion.h>
-#include <math.h>
 
 #include "arith/float_level.h"
 #include "arith/real_steps.h"
+#include "tests/check.h"
 
 static const float given[] = {0.3f,  -0.7f,   1.0625f, 1.1875f, 5.25f, 7.25f,  7.6f,
                               -9.0f, 0.0624f, 0.0626f, 0.19f,   3.3f,  -0.01f, 2.125f};

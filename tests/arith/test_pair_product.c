@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* vpmaddubsw by hand. */
-#include <criterion/criterion.h>
 
 #include "arith/contract.h"
+#include "tests/check.h"
 
 Test(pair_product, saturates_at_16_bits)
 {

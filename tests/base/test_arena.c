@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <stdint.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "base/checked.h"
+#include "tests/check.h"
 
 Test(arena, items_are_zeroed_aligned_and_do_not_move)
 {
-    struct qc_arena *a = qc_arena_new();
-    struct qc_status st = QC_STATUS_INIT;
+    QC_ARENA_SCOPE *a = qc_arena_new();
     static unsigned char *items[2000];
     size_t bytes = 0;
     for (size_t i = 0; i < 2000; i++) {
         size_t n = i * 37 % 701 + 1;
-        items[i] = qc_arena_get(a, n, 1, &st);
+        items[i] = qc_arena_get(a, n, 1, ST);
         cr_assert_not_null(items[i]);
         cr_assert_eq((uintptr_t)items[i] % (n >= 64 ? 64 : 16), 0);
         for (size_t k = 0; k < n; k++) cr_assert_eq(items[i][k], 0);
@@ -25,52 +22,43 @@ Test(arena, items_are_zeroed_aligned_and_do_not_move)
         for (size_t k = 0; k < i * 37 % 701 + 1; k++) cr_assert_eq(items[i][k], i & 255);
     }
     cr_assert_eq(qc_arena_bytes(a), bytes);
-    qc_arena_free(a);
 }
 
 Test(arena, a_large_item_does_not_waste_the_current_block)
 {
-    struct qc_arena *a = qc_arena_new();
-    struct qc_status st = QC_STATUS_INIT;
-    char *before = qc_arena_get(a, 16, 1, &st);
-    char *large = qc_arena_get(a, 10, 1 << 20, &st);
-    char *after = qc_arena_get(a, 16, 1, &st);
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    char *before = qc_arena_get(a, 16, 1, ST);
+    char *large = qc_arena_get(a, 10, 1 << 20, ST);
+    char *after = qc_arena_get(a, 16, 1, ST);
     cr_assert(before && large && after);
     memset(large, 1, 10 << 20);
     for (int i = 0; i < 16; i++) cr_assert(before[i] == 0 && after[i] == 0);
 #ifndef QC_ARENA_DEBUG
     cr_assert_eq(after - before, 16);
 #endif
-    qc_arena_free(a);
 }
 
 Test(arena, overflow_and_absurd_sizes_are_a_status)
 {
     static const size_t cases[][2] = {
         {SIZE_MAX, 2}, {SIZE_MAX / 2, 3}, {SIZE_MAX, 1}, {SIZE_MAX - 100, 1}, {SIZE_MAX / 4, 1}};
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
-        cr_assert_null(qc_arena_get(a, cases[i][0], cases[i][1], &st));
-        cr_assert_eq(st.code, QC_MACHINE);
+        REFUSES(qc_arena_get(a, cases[i][0], cases[i][1], ST), QC_MACHINE, "");
     }
     struct qc_status st = QC_STATUS_INIT;
     cr_assert_not_null(qc_arena_get(a, 0, 8, &st));
     cr_assert_eq(st.code, QC_OK);
     cr_assert_eq(qc_arena_bytes(a), 1);
-    qc_arena_free(a);
 }
 
 Test(arena, text)
 {
-    struct qc_arena *a = qc_arena_new();
-    struct qc_status st = QC_STATUS_INIT;
-    cr_assert_str_eq(qc_arena_strdup(a, "abc", &st), "abc");
-    cr_assert_str_eq(qc_arena_strndup(a, "abcdef", 2, &st), "ab");
-    cr_assert_str_eq(qc_arena_printf(a, &st, "%s-%d", "x", 5), "x-5");
-    cr_assert_null(qc_arena_strndup(a, "abc", SIZE_MAX, &st));
-    cr_assert_eq(st.code, QC_MACHINE);
-    qc_arena_free(a);
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    cr_assert_str_eq(qc_arena_strdup(a, "abc", ST), "abc");
+    cr_assert_str_eq(qc_arena_strndup(a, "abcdef", 2, ST), "ab");
+    cr_assert_str_eq(qc_arena_printf(a, ST, "%s-%d", "x", 5), "x-5");
+    REFUSES(qc_arena_strndup(a, "abc", SIZE_MAX, ST), QC_MACHINE, "");
     qc_arena_free(NULL);
 }
 

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/budget.h"
 #include "base/resident.h"
+#include "tests/check.h"
 
 enum { MIB = 1 << 20 };
 
@@ -27,35 +23,29 @@ Test(budget, what_is_held_counts_against_the_users_limit)
         cr_expect(cases[i].fits ? st.code == QC_OK : st.code == QC_MACHINE && strstr(st.message, "--memory-limit"),
                   "case %zu: %s", i, st.message);
     }
-    struct qc_status st = QC_STATUS_INIT;
-    cr_expect_not(qc_budget_hold(&(struct qc_budget){.memory_limit = 1}, 2 * MIB, &st), "less than is held already");
+    cr_expect_not(qc_budget_hold(&(struct qc_budget){.memory_limit = 1}, 2 * MIB, ST), "less than is held already");
 }
 
 Test(budget, without_a_limit_the_machine_is_asked)
 {
     const struct qc_budget none = {0};
-    struct qc_status st = QC_STATUS_INIT;
     cr_expect(qc_machine_left() > 16 * MIB, "%zu", qc_machine_left());
-    cr_expect(qc_budget_hold(&none, 2 * MIB, &st), "%s", st.message);
+    SHOULD(qc_budget_hold(&none, 2 * MIB, ST));
     if (qc_machine_left() == SIZE_MAX) cr_skip_test("the system does not say what it has");
-    cr_expect_not(qc_budget_hold(&none, (size_t)1 << 50, &st));
-    cr_expect(st.code == QC_MACHINE && strstr(st.message, "machine"), "%s", st.message);
+    REFUSES(qc_budget_hold(&none, (size_t)1 << 50, ST), QC_MACHINE, "machine");
 }
 
 Test(budget, files_count_before_they_are_read)
 {
     char path[] = "budget-XXXXXX";
     const int fd = mkstemp(path);
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_budget b = {.memory_limit = qc_resident_bytes() + (size_t)64 * MIB};
     cr_assert(fd >= 0 && ftruncate(fd, 48 * MIB) == 0);
-    cr_expect(qc_budget_file(&b, path, 1, &st), "%s", st.message);
-    cr_expect_not(qc_budget_file(&b, path, 2, &st));
-    cr_expect(st.code == QC_MACHINE && strstr(st.message, "96.0 MiB"), "%s", st.message);
+    SHOULD(qc_budget_file(&b, path, 1, ST));
+    REFUSES(qc_budget_file(&b, path, 2, ST), QC_MACHINE, "96.0 MiB");
     close(fd);
     unlink(path);
-    st = QC_STATUS_INIT;
-    cr_expect(qc_budget_file(&b, path, 2, &st), "what is not there is said when it is read");
+    cr_expect(qc_budget_file(&b, path, 2, ST), "what is not there is said when it is read");
 }
 
 Test(budget, a_run_gets_as_much_as_model_and_inputs_explain)
@@ -76,11 +66,10 @@ Test(budget, a_run_gets_as_much_as_model_and_inputs_explain)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct qc_budget b = {.memory_limit = cases[i].limit, .model_bytes = cases[i].model};
-        struct qc_status st = QC_STATUS_INIT;
-        cr_expect_eq(qc_budget_run(&b, cases[i].bytes, cases[i].inputs, &st), cases[i].fits, "case %zu: %s", i,
-                     st.message);
-        cr_expect(cases[i].fits || (st.code == QC_MACHINE && strstr(st.message, "--memory-limit")), "case %zu: %s", i,
-                  st.message);
+        cr_expect_eq(qc_budget_run(&b, cases[i].bytes, cases[i].inputs, ST), cases[i].fits, "case %zu: %s", i,
+                     failure.message);
+        cr_expect(cases[i].fits || (failure.code == QC_MACHINE && strstr(failure.message, "--memory-limit")),
+                  "case %zu: %s", i, failure.message);
     }
 }
 

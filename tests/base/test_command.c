@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/types.h>
 #include <time.h>
 
 #include "base/command.h"
+#include "tests/check.h"
 
 static struct qc_arena *arena;
 
@@ -25,10 +21,9 @@ TestSuite(command, .init = set_up, .fini = tear_down, .timeout = 60);
 
 static void expect_words(const char *text, size_t count, const char *const *expected)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const char **words;
     size_t n;
-    cr_assert(qc_command_split(&words, &n, text, arena, &st), "%s", st.message);
+    MUST(qc_command_split(&words, &n, text, arena, ST));
     cr_assert_eq(n, count, "%s: %zu words", text, n);
     for (size_t i = 0; i < n; i++) cr_expect_str_eq(words[i], expected[i]);
     cr_expect_null(words[n]);
@@ -46,11 +41,9 @@ Test(command, refuses_what_is_no_command)
 {
     static const char *const wrong[] = {"", "  ", "a 'b", "a \"b'"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         const char **words;
         size_t n;
-        cr_expect(!qc_command_split(&words, &n, wrong[i], arena, &st), "%s", wrong[i]);
-        cr_expect_eq(st.code, QC_USAGE);
+        REFUSES_ROW(wrong[i], qc_command_split(&words, &n, wrong[i], arena, ST), QC_USAGE, "");
     }
 }
 
@@ -64,19 +57,17 @@ static bool run(const char **out, const char *text, const char *file, struct qc_
 
 Test(command, gets_the_file_in_every_place_and_no_shell)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const char *out;
-    cr_assert(run(&out, "printf %s|%s|%s {} --model={} $HOME;", "a b'.onnx", &st), "%s", st.message);
+    MUST(run(&out, "printf %s|%s|%s {} --model={} $HOME;", "a b'.onnx", ST));
     cr_expect_str_eq(out, "a b'.onnx|--model=a b'.onnx|$HOME;");
-    cr_assert(run(&out, "cat", "x", &st), "it reads nothing: %s", st.message);
+    cr_assert(run(&out, "cat", "x", ST), "it reads nothing: %s", failure.message);
     cr_expect_str_eq(out, "");
 }
 
 Test(command, keeps_the_end_of_what_was_printed)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const char *out;
-    cr_assert(run(&out, "sh -c 'seq 200000; seq 200000 >&2'", "x", &st), "%s", st.message);
+    MUST(run(&out, "sh -c 'seq 200000; seq 200000 >&2'", "x", ST));
     cr_expect_leq(strlen(out), 4096);
     cr_expect_str_eq(out + strlen(out) - 14, "199999\n200000\n");
 }
@@ -96,11 +87,8 @@ Test(command, says_how_it_ended)
     const size_t first = 0;
 #endif
     for (size_t i = first; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         const char *out;
-        cr_expect(!run(&out, cases[i].command, "x", &st), "%s", cases[i].command);
-        cr_expect_eq(st.code, cases[i].code, "%s: %d", cases[i].command, st.code);
-        cr_expect(strstr(st.message, cases[i].message), "%s: %s", cases[i].command, st.message);
+        REFUSES_ROW(cases[i].command, run(&out, cases[i].command, "x", ST), cases[i].code, cases[i].message);
     }
 }
 
@@ -111,16 +99,14 @@ static bool stop(void *user, struct qc_status *st)
 
 Test(command, is_killed_with_all_that_it_started)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const char **words, *out;
     char path[] = "/tmp/qcalib-test-XXXXXX", text[32] = "";
     int asked = 8;
     size_t n;
     const int fd = mkstemp(path);
     cr_assert_geq(fd, 0);
-    cr_assert(qc_command_split(&words, &n, "sh -c 'sleep 1000 & echo $! >$0; wait' {}", arena, &st));
-    cr_expect(!qc_command_run(&out, words, path, stop, &asked, arena, &st));
-    cr_expect_eq(st.code, QC_INTERRUPTED);
+    MUST(qc_command_split(&words, &n, "sh -c 'sleep 1000 & echo $! >$0; wait' {}", arena, ST));
+    REFUSES(qc_command_run(&out, words, path, stop, &asked, arena, ST), QC_INTERRUPTED, "");
     FILE *f = fopen(path, "r");
     cr_assert(f && fgets(text, sizeof text, f), "it has started its child");
     fclose(f);

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
 #include <dirent.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/sha256.h"
 #include "base/simd.h"
+#include "tests/check.h"
 
 static char folder[64];
 static struct qc_arena *arena;
@@ -64,8 +61,7 @@ static const char *read_text(const char *path)
 {
     void *data;
     size_t size;
-    struct qc_status st = QC_STATUS_INIT;
-    cr_assert(qc_file_read(&data, &size, path, arena, &st), "%s", st.message);
+    MUST(qc_file_read(&data, &size, path, arena, ST));
     cr_assert_eq(((char *)data)[size], 0);
     cr_assert_eq(strlen(data), size);
     return data;
@@ -96,16 +92,15 @@ Test(file, reading_what_is_no_file)
 
 Test(file, output_appears_only_when_complete)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_output *o;
     write_text(in("a"), "before");
     chmod(in("a"), 0640);
-    cr_assert(qc_output_open(&o, in("a"), &st), "%s", st.message);
-    cr_assert(qc_output_write(o, "after", 5, &st));
-    cr_assert(qc_output_write(o, NULL, 0, &st));
+    MUST(qc_output_open(&o, in("a"), ST));
+    MUST(qc_output_write(o, "after", 5, ST));
+    MUST(qc_output_write(o, NULL, 0, ST));
     cr_assert_str_eq(read_text(in("a")), "before");
     cr_assert_str_neq(qc_output_path(o), in("a"));
-    cr_assert(qc_output_commit(o, &st), "%s", st.message);
+    MUST(qc_output_commit(o, ST));
     cr_assert_str_eq(read_text(in("a")), "after");
     qc_output_free(o);
     struct stat info;
@@ -117,13 +112,12 @@ Test(file, output_appears_only_when_complete)
 Test(file, a_pair_replaces_an_earlier_pair)
 {
     for (int earlier = 0; earlier < 4; earlier++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_output *part, *whole;
         if (earlier & 1) write_text(in("part"), "before");
         if (earlier & 2) write_text(in("whole"), "before");
-        cr_assert(qc_output_open(&part, in("part"), &st) && qc_output_open(&whole, in("whole"), &st));
-        cr_assert(qc_output_write(part, "one", 3, &st) && qc_output_write(whole, "two", 3, &st));
-        cr_assert(qc_output_commit_pair(part, whole, &st), "%s", st.message);
+        cr_assert(qc_output_open(&part, in("part"), ST) && qc_output_open(&whole, in("whole"), ST));
+        cr_assert(qc_output_write(part, "one", 3, ST) && qc_output_write(whole, "two", 3, ST));
+        MUST(qc_output_commit_pair(part, whole, ST));
         qc_output_free(part);
         qc_output_free(whole);
         cr_assert_str_eq(read_text(in("part")), "one");
@@ -134,14 +128,12 @@ Test(file, a_pair_replaces_an_earlier_pair)
 
 Test(file, an_earlier_whole_stays_if_its_part_cannot_be_replaced)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_output *part, *whole;
     write_text(in("part"), "before");
     write_text(in("whole"), "before");
-    cr_assert(qc_output_open(&part, in("part"), &st) && qc_output_open(&whole, in("whole"), &st));
+    cr_assert(qc_output_open(&part, in("part"), ST) && qc_output_open(&whole, in("whole"), ST));
     cr_assert_eq(unlink(qc_output_path(part)), 0);
-    cr_assert_not(qc_output_commit_pair(part, whole, &st));
-    cr_assert_eq(st.code, QC_MACHINE);
+    REFUSES(qc_output_commit_pair(part, whole, ST), QC_MACHINE, "");
     qc_output_free(part);
     qc_output_free(whole);
     cr_assert_str_eq(read_text(in("part")), "before");
@@ -151,13 +143,12 @@ Test(file, an_earlier_whole_stays_if_its_part_cannot_be_replaced)
 
 Test(file, an_abandoned_output_leaves_no_trace)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_output *o, *twice;
     write_text(in("a"), "before");
-    cr_assert(qc_output_open(&o, in("a"), &st));
-    cr_assert(qc_output_open(&twice, in("a"), &st));
+    MUST(qc_output_open(&o, in("a"), ST));
+    MUST(qc_output_open(&twice, in("a"), ST));
     cr_assert_str_neq(qc_output_path(o), qc_output_path(twice));
-    cr_assert(qc_output_write(o, "x", 1, &st));
+    MUST(qc_output_write(o, "x", 1, ST));
     qc_output_free(o);
     qc_output_free(twice);
     qc_output_free(NULL);
@@ -167,11 +158,10 @@ Test(file, an_abandoned_output_leaves_no_trace)
 
 Test(file, a_library_may_write_by_name)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_output *o;
-    cr_assert(qc_output_open(&o, in("a"), &st));
+    MUST(qc_output_open(&o, in("a"), ST));
     write_text(qc_output_path(o), "by name");
-    cr_assert(qc_output_commit(o, &st));
+    MUST(qc_output_commit(o, ST));
     qc_output_free(o);
     cr_assert_str_eq(read_text(in("a")), "by name");
 }
@@ -182,14 +172,11 @@ Test(file, what_cannot_be_written)
     cr_assert_eq(symlink("nowhere", in("dangling")), 0);
     static const char *const names[] = {".", "missing/a", "file/a", "file/", "dangling", ""};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         const char *path = *names[i] ? in(names[i]) : "";
-        cr_assert_not(qc_output_check(path, &st), "%s", path);
-        cr_assert_eq(st.code, QC_MACHINE);
-        cr_assert_not_null(strstr(st.message, path), "%s", st.message);
+        REFUSES_ROW(path, qc_output_check(path, ST), QC_MACHINE, "");
+        MUST(strstr(failure.message, path));
     }
-    struct qc_status st = QC_STATUS_INIT;
-    cr_assert(qc_output_check(in("new"), &st));
+    MUST(qc_output_check(in("new"), ST));
     cr_assert(access(in("new"), F_OK) != 0);
 }
 
@@ -203,11 +190,9 @@ Test(file, pipes_are_not_written)
     snprintf(inherited, sizeof inherited, "/dev/fd/%d", ends[1]);
     const char *const paths[] = {in("pipe"), inherited};
     for (size_t i = 0; i < 2; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         if (access(paths[i], F_OK)) continue; /* a system without /dev/fd */
-        cr_assert_not(qc_output_open(&o, paths[i], &st), "%s", paths[i]);
-        cr_assert_eq(st.code, QC_MACHINE);
-        cr_assert_not_null(strstr(st.message, "it is a pipe"), "%s", st.message);
+        REFUSES_ROW(paths[i], qc_output_open(&o, paths[i], ST), QC_MACHINE, "");
+        MUST(strstr(failure.message, "it is a pipe"));
     }
     close(ends[0]);
     close(ends[1]);
@@ -216,26 +201,24 @@ Test(file, pipes_are_not_written)
 Test(file, a_full_disk_is_said)
 {
     if (access("/dev/full", W_OK)) cr_skip_test("this machine has no /dev/full");
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_output *o;
-    cr_assert(qc_output_open(&o, "/dev/full", &st), "%s", st.message);
-    bool ok = qc_output_write(o, "x", 1, &st) && qc_output_commit(o, &st);
+    MUST(qc_output_open(&o, "/dev/full", ST));
+    bool ok = qc_output_write(o, "x", 1, ST) && qc_output_commit(o, ST);
     qc_output_free(o);
     cr_assert_not(ok);
-    cr_assert_eq(st.code, QC_MACHINE);
-    cr_assert_not_null(strstr(st.message, "/dev/full"), "%s", st.message);
+    cr_assert_eq(failure.code, QC_MACHINE);
+    MUST(strstr(failure.message, "/dev/full"));
     struct stat info;
     cr_assert(stat("/dev/full", &info) == 0 && S_ISCHR(info.st_mode), "the device was replaced");
 }
 
 Test(file, a_link_stays_a_link)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_output *o;
     write_text(in("target"), "before");
     cr_assert_eq(symlink("target", in("link")), 0);
-    cr_assert(qc_output_open(&o, in("link"), &st));
-    cr_assert(qc_output_write(o, "after", 5, &st) && qc_output_commit(o, &st));
+    MUST(qc_output_open(&o, in("link"), ST));
+    cr_assert(qc_output_write(o, "after", 5, ST) && qc_output_commit(o, ST));
     qc_output_free(o);
     cr_assert_str_eq(read_text(in("target")), "after");
     struct stat info;
@@ -252,13 +235,12 @@ Test(file, a_signal_handler_removes_what_is_unfinished)
 {
     pid_t child = fork();
     if (child == 0) {
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_output *a, *b, *c;
         struct sigaction act = {.sa_handler = on_signal};
         sigaction(SIGTERM, &act, NULL);
-        if (!qc_output_open(&a, in("a"), &st) || !qc_output_open(&b, in("b"), &st) || !qc_output_open(&c, in("c"), &st))
+        if (!qc_output_open(&a, in("a"), ST) || !qc_output_open(&b, in("b"), ST) || !qc_output_open(&c, in("c"), ST))
             _exit(1);
-        if (!qc_output_write(b, "b", 1, &st) || !qc_output_commit(b, &st)) _exit(1);
+        if (!qc_output_write(b, "b", 1, ST) || !qc_output_commit(b, ST)) _exit(1);
         raise(SIGTERM);
         _exit(2);
     }
@@ -270,12 +252,11 @@ Test(file, a_signal_handler_removes_what_is_unfinished)
 
 Test(file, many_outputs_and_names_are_given_back)
 {
-    struct qc_status st = QC_STATUS_INIT;
     for (int round = 0; round < 3; round++) {
         static struct qc_output *o[64];
         for (int i = 0; i < 64; i++) {
             char name[16];
-            cr_assert(qc_output_open(&o[i], in(qc_text(name, sizeof name, "f%d", i)), &st), "%s", st.message);
+            MUST(qc_output_open(&o[i], in(qc_text(name, sizeof name, "f%d", i)), ST));
         }
         struct qc_output *more;
         struct qc_status st2 = QC_STATUS_INIT;
@@ -288,16 +269,13 @@ Test(file, many_outputs_and_names_are_given_back)
 
 Test(file, folders)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    cr_assert(qc_make_folder(in("x/y//z/"), &st), "%s", st.message);
-    cr_assert(qc_make_folder(in("x/y/z"), &st), "%s", st.message);
+    MUST(qc_make_folder(in("x/y//z/"), ST));
+    MUST(qc_make_folder(in("x/y/z"), ST));
     struct stat info;
     cr_assert(stat(in("x/y/z"), &info) == 0 && S_ISDIR(info.st_mode));
     write_text(in("file"), "");
-    cr_assert_not(qc_make_folder(in("file/y"), &st));
-    cr_assert_eq(st.code, QC_MACHINE);
-    st = QC_STATUS_INIT;
-    cr_assert_not(qc_make_folder("", &st));
+    REFUSES(qc_make_folder(in("file/y"), ST), QC_MACHINE, "");
+    cr_assert_not(qc_make_folder("", ST));
     rmdir(in("x/y/z"));
     rmdir(in("x/y"));
 }
@@ -305,7 +283,6 @@ Test(file, folders)
 /* FIPS 180-4 examples; the million is from the same source. */
 Test(file, sha256_of_the_standard)
 {
-    struct qc_status st = QC_STATUS_INIT;
     char hex[65];
     qc_sha256(hex, "abc", 3);
     cr_assert_str_eq(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -316,7 +293,7 @@ Test(file, sha256_of_the_standard)
     a[1000000] = '\0';
     write_text(in("million"), a);
     free(a);
-    cr_assert(qc_sha256_file(hex, in("million"), &st));
+    MUST(qc_sha256_file(hex, in("million"), ST));
     cr_assert_str_eq(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 

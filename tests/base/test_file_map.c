@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/file_map.h"
+#include "tests/check.h"
 
 enum { PAGE = 4096, BEHIND = 64 };
 
@@ -38,10 +35,9 @@ Test(file_map, a_file_is_there_and_a_little_behind_it)
 {
     static const size_t sizes[] = {1, PAGE - 1, PAGE, PAGE + 1, 20 * PAGE};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_file_map *m;
         const int fd = make_file(sizes[i]);
-        cr_assert(qc_file_map_new(&m, fd, sizes[i], &st), "%s", st.message);
+        MUST(qc_file_map_new(&m, fd, sizes[i], ST));
         close(fd);
         cr_assert_not_null(m);
         cr_expect(is_whole(m, sizes[i]), "%zu bytes", sizes[i]);
@@ -56,7 +52,6 @@ Test(file_map, a_file_is_there_and_a_little_behind_it)
 
 Test(file_map, what_cannot_be_mapped_is_left_to_be_read)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_file_map *m;
     const int fd = make_file(0);
     int ends[2];
@@ -64,7 +59,7 @@ Test(file_map, what_cannot_be_mapped_is_left_to_be_read)
     const int files[] = {fd, ends[0], ends[0]};
     const size_t sizes[] = {0, PAGE, SIZE_MAX};
     for (int i = 0; i < 3; i++) {
-        cr_expect(qc_file_map_new(&m, files[i], sizes[i], &st), "%s", st.message);
+        SHOULD(qc_file_map_new(&m, files[i], sizes[i], ST));
         cr_expect_null(m, "case %d", i);
     }
     close(fd);
@@ -75,23 +70,20 @@ Test(file_map, what_cannot_be_mapped_is_left_to_be_read)
 
 Test(temporary_file, is_new_and_empty_in_the_folder_of_the_user)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     char folder[] = "/tmp/qcalib_tmp_XXXXXX";
     const char *one, *two;
     struct stat is;
     cr_assert(mkdtemp(folder));
     setenv("TMPDIR", folder, 1);
-    cr_assert(qc_temporary_file(&one, a, &st) && qc_temporary_file(&two, a, &st), "%s", st.message);
+    MUST(qc_temporary_file(&one, a, ST) && qc_temporary_file(&two, a, ST));
     cr_expect_str_neq(one, two);
     cr_expect(strncmp(one, folder, strlen(folder)) == 0, "%s", one);
     cr_expect(stat(one, &is) == 0 && is.st_size == 0 && (is.st_mode & 0777) == 0600);
     unlink(one);
     unlink(two);
     rmdir(folder);
-    cr_expect(!qc_temporary_file(&one, a, &st));
-    cr_expect_eq(st.code, QC_MACHINE);
-    cr_expect(strstr(st.message, folder) && strstr(st.message, "TMPDIR"), "%s", st.message);
+    REFUSES(qc_temporary_file(&one, a, ST), QC_MACHINE, "");
+    SHOULD(strstr(failure.message, folder) && strstr(failure.message, "TMPDIR"));
     unsetenv("TMPDIR"); /* with the thread sanitizer, tests share a process */
-    qc_arena_free(a);
 }

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
 #include <float.h>
 #include <inttypes.h>
 #include <locale.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/json.h"
+#include "tests/check.h"
 
 static void prints(struct qc_json *v, const char *want)
 {
-    char *text = qc_json_print(v, 0);
+    QC_FREED char *text = qc_json_print(v, 0);
     cr_assert_not_null(text);
     cr_assert_str_eq(text, want);
-    free(text);
     qc_json_free(v);
 }
 
@@ -51,15 +46,11 @@ Test(json, every_float_reads_back)
         float f;
         memcpy(&f, &bits, sizeof f);
         if (!isfinite(f)) continue;
-        struct qc_json *v = qc_json_float(f), *w = NULL;
-        char *text = qc_json_print(v, 0);
-        struct qc_status st = QC_STATUS_INIT;
+        OWN(qc_json) *v = qc_json_float(f), *w = NULL;
+        QC_FREED char *text = qc_json_print(v, 0);
         cr_assert(strtof(text, NULL) == f, "%s", text);
-        cr_assert(qc_json_parse(&w, text, strlen(text), &st), "%s", text);
+        cr_assert(qc_json_parse(&w, text, strlen(text), ST), "%s", text);
         cr_assert((float)qc_json_value(w) == f, "%s", text);
-        free(text);
-        qc_json_free(v);
-        qc_json_free(w);
     }
 }
 
@@ -115,9 +106,8 @@ Test(json, strings_are_escaped_and_valid)
 Test(json, reading)
 {
     static const char text[] = "{\"a\": [1, -2.5e3, true, null, \"\\u00e9\"], \"b\": {}}";
-    struct qc_json *v;
-    struct qc_status st = QC_STATUS_INIT;
-    cr_assert(qc_json_parse(&v, text, strlen(text), &st), "%s", st.message);
+    OWN(qc_json) *v = NULL;
+    MUST(qc_json_parse(&v, text, strlen(text), ST));
     cr_assert_eq(qc_json_kind(v), QC_JSON_OBJECT);
     cr_assert_eq(qc_json_size(v), 2);
     cr_assert_str_eq(qc_json_key(v, 1), "b");
@@ -134,7 +124,6 @@ Test(json, reading)
     cr_assert_null(qc_json_text(qc_json_at(a, 0)));
     cr_assert_null(qc_json_at(a, 5));
     cr_assert_null(qc_json_get(a, "a"));
-    qc_json_free(v);
 }
 
 Test(json, numbers_keep_their_digits)
@@ -142,8 +131,7 @@ Test(json, numbers_keep_their_digits)
     static const char text[] =
         "[9007199254740993, {\"1\": 18446744073709551615, \"\\\\\": 0.10}, \"2\\\"3\", -1.50E+2,1e-5]";
     struct qc_json *v;
-    struct qc_status st = QC_STATUS_INIT;
-    cr_assert(qc_json_parse(&v, text, strlen(text), &st), "%s", st.message);
+    MUST(qc_json_parse(&v, text, strlen(text), ST));
     cr_assert_str_eq(qc_json_digits(qc_json_at(v, 0)), "9007199254740993");
     cr_assert_str_eq(qc_json_digits(qc_json_at(qc_json_at(v, 1), 0)), "18446744073709551615");
     cr_assert_str_eq(qc_json_digits(qc_json_at(qc_json_at(v, 1), 1)), "0.10");
@@ -167,8 +155,7 @@ Test(json, the_size_ends_a_number)
     } cases[] = {{"405", 2, "40"}, {"4e05", 4, "4e05"}, {"[1, 2]3", 6, "[1, 2]"}, {"-1.5.", 4, "-1.5"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_json *v;
-        struct qc_status st = QC_STATUS_INIT;
-        cr_assert(qc_json_parse(&v, cases[i].text, cases[i].size, &st), "%s", st.message);
+        MUST(qc_json_parse(&v, cases[i].text, cases[i].size, ST));
         prints(v, cases[i].printed);
     }
 }
@@ -180,19 +167,16 @@ Test(json, damaged_text_is_a_status_with_a_place)
         "01", "1.", "NaN",  "\"\\ud800\""};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_json *v = NULL;
-        struct qc_status st = QC_STATUS_INIT;
-        cr_assert_not(qc_json_parse(&v, cases[i], strlen(cases[i]), &st), "%s", cases[i]);
+        cr_assert_not(qc_json_parse(&v, cases[i], strlen(cases[i]), ST), "%s", cases[i]);
         cr_assert_null(v);
-        cr_assert_eq(st.code, QC_BAD_INPUT);
-        cr_assert_not_null(strstr(st.message, "column"), "%s", st.message);
+        cr_assert_eq(failure.code, QC_BAD_INPUT);
+        MUST(strstr(failure.message, "column"));
     }
     enum { DEEP = 100000 };
-    char *deep = malloc(DEEP);
+    QC_FREED char *deep = malloc(DEEP);
     memset(deep, '[', DEEP);
     struct qc_json *v;
-    struct qc_status st = QC_STATUS_INIT;
-    cr_assert_not(qc_json_parse(&v, deep, DEEP, &st));
-    free(deep);
+    cr_assert_not(qc_json_parse(&v, deep, DEEP, ST));
 }
 
 Test(json, members_are_put_by_a_format)
@@ -230,23 +214,21 @@ Test(json, a_tree_without_one_of_its_values_is_not_whole)
         qc_json_set(at, "list", qc_json_array());
         cr_expect(qc_json_is_whole(root));
         qc_json_set(at, "list", NULL); /* behind the object's place in the tree */
-        struct qc_json *copy = qc_json_copy(root);
+        OWN(qc_json) *copy = qc_json_copy(root);
         cr_expect_not(qc_json_is_whole(root), "depth %d", depth);
         cr_expect_null(qc_json_print(root, 0), "depth %d", depth);
         cr_expect_not(qc_json_is_whole(copy), "depth %d", depth);
-        qc_json_free(copy);
         qc_json_free(root);
     }
 }
 
 Test(json, null_instead_of_an_object_takes_no_members)
 {
-    struct qc_json *o = qc_json_copy(NULL);
+    OWN(qc_json) *o = qc_json_copy(NULL);
     qc_json_set(o, "key", qc_json_integer(1));
     cr_expect_not(qc_json_is_whole(o));
     qc_json_add(o, qc_json_integer(1));
     cr_expect_eq(qc_json_size(o), 0);
-    qc_json_free(o);
 }
 
 Test(json, an_empty_list_is_left_out_but_not_one_that_lost_its_values)

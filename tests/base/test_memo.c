@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The memo: keys, the budget, clearing, threads. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/memo.h"
 #include "base/pool.h"
+#include "tests/check.h"
 
 enum { BYTES = 64, ROOM = 100 * BYTES, COUNT = 1000 };
 
@@ -17,13 +15,11 @@ static void count_freed(void *value)
     free(value);
 }
 
-static struct qc_status st;
-
 static struct qc_memo *new_memo(size_t most, struct qc_memo_budget *budget)
 {
     struct qc_memo *m = NULL;
     const struct qc_memo_options o = {.most = most, .budget = budget, .free = count_freed};
-    cr_assert(qc_memo_new(&m, &o, &st), "%s", st.message);
+    MUST(qc_memo_new(&m, &o, ST));
     return m;
 }
 
@@ -99,7 +95,7 @@ Test(memo, threads_agree)
     struct qc_memo_budget budget = {ROOM};
     struct shared s = {{new_memo(SIZE_MAX, &budget), new_memo(SIZE_MAX, &budget)}};
     const struct qc_pool_options pool = {.workers = 4};
-    cr_assert(qc_pool_run(COUNT, keep_some, &s, &pool, &st), "%s", st.message);
+    MUST(qc_pool_run(COUNT, keep_some, &s, &pool, ST));
     cr_expect_eq(budget.left, ROOM - 2 * COUNT / 8);
     for (size_t i = 0; i < 2; i++) qc_memo_free(s.of[i]);
 }

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/resident.h"
+#include "tests/check.h"
 
 Test(pages, blocks_are_whole_and_aligned)
 {
@@ -19,10 +16,9 @@ Test(pages, blocks_are_whole_and_aligned)
                  {(2 << 20) + 1, 4 << 20, 2 << 20}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cr_assert_eq(qc_pages_bytes(cases[i].bytes), cases[i].taken, "case %zu", i);
-        void *p = qc_pages_new(cases[i].bytes);
+        QC_FREED void *p = qc_pages_new(cases[i].bytes);
         cr_assert(p && (uintptr_t)p % cases[i].aligned == 0, "case %zu", i);
         memset(p, 1, cases[i].taken);
-        free(p);
     }
     cr_assert_null(qc_pages_new(SIZE_MAX));
 }

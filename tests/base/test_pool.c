@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/pool.h"
+#include "tests/check.h"
 
 enum { ITEMS = 500 };
 
@@ -40,8 +39,7 @@ Test(pool, every_item_runs_once)
         memset(&j, 0, sizeof j);
         j.workers = workers;
         j.fails_at = j.fails_also = ITEMS;
-        struct qc_status st = QC_STATUS_INIT;
-        cr_assert(qc_pool_run(ITEMS, item, &j, &(struct qc_pool_options){.workers = workers}, &st), "%s", st.message);
+        MUST(qc_pool_run(ITEMS, item, &j, &(struct qc_pool_options){.workers = workers}, ST));
         for (size_t i = 0; i < ITEMS; i++) cr_assert_eq(atomic_load(&j.runs[i]), 1);
         cr_assert_eq(atomic_load(&j.overlaps), 0);
         cr_assert_eq(atomic_load(&j.strangers), 0);
@@ -57,10 +55,9 @@ Test(pool, the_smallest_failed_item_wins)
             j.workers = workers;
             j.fails_at = 42;
             j.fails_also = 43;
-            struct qc_status st = QC_STATUS_INIT;
-            cr_assert_not(qc_pool_run(ITEMS, item, &j, &(struct qc_pool_options){.workers = workers}, &st));
-            cr_assert_str_eq(st.message, "item 42");
-            cr_assert_eq(st.code, QC_BAD_INPUT);
+            cr_assert_not(qc_pool_run(ITEMS, item, &j, &(struct qc_pool_options){.workers = workers}, ST));
+            cr_assert_str_eq(failure.message, "item 42");
+            cr_assert_eq(failure.code, QC_BAD_INPUT);
             for (size_t i = 0; i <= 42; i++) cr_assert_eq(atomic_load(&j.runs[i]), 1);
             cr_assert_eq(atomic_load(&j.runs[ITEMS - 1]), 0, "work went on after a failure");
         }
@@ -100,22 +97,19 @@ Test(pool, progress_counts_up_and_can_stop_the_run)
     j.workers = 3;
     j.fails_at = j.fails_also = ITEMS;
     struct watch w = {.stop_at = SIZE_MAX};
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_pool_options o = {.workers = 3, .progress = watch, .progress_user = &w};
-    cr_assert(qc_pool_run(ITEMS, item, &j, &o, &st));
+    MUST(qc_pool_run(ITEMS, item, &j, &o, ST));
     cr_assert_eq(w.calls, ITEMS);
     cr_assert_not(w.wrong);
 
     w = (struct watch){.stop_at = 10};
-    cr_assert_not(qc_pool_run(ITEMS, item, &j, &o, &st));
-    cr_assert_eq(st.code, QC_INTERRUPTED);
+    REFUSES(qc_pool_run(ITEMS, item, &j, &o, ST), QC_INTERRUPTED, "");
     cr_assert_eq(w.calls, 10, "told again after it said stop");
 }
 
 Test(pool, nothing_to_do)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    cr_assert(qc_pool_run(0, silent_failure, NULL, &(struct qc_pool_options){.workers = 4}, &st));
+    MUST(qc_pool_run(0, silent_failure, NULL, &(struct qc_pool_options){.workers = 4}, ST));
     cr_assert_geq(qc_pool_cores(), 1);
 }
 
@@ -138,8 +132,7 @@ Test(pool, a_loop_runs_every_item_by_whatever_workers_are_said)
         memset(runs, 0, sizeof runs);
         cr_assert_eq(qc_pool_share(workers), 1);
         qc_pool_loop(ITEMS, count_item, runs);
-        struct qc_status st = QC_STATUS_INIT;
-        cr_assert(qc_pool_run(2, loop_inside, runs, &(struct qc_pool_options){.workers = 2}, &st));
+        MUST(qc_pool_run(2, loop_inside, runs, &(struct qc_pool_options){.workers = 2}, ST));
         cr_assert_eq(qc_pool_share(1), workers ? workers : 1);
         for (size_t i = 0; i < ITEMS; i++) cr_assert_eq(atomic_load(&runs[i]), 3);
     }

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Workers as OpenMP threads: nested use, concurrent use, and fewer threads than requested from the system. */
 #define _GNU_SOURCE /* gettid */
-#include <criterion/criterion.h>
 #include <omp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/pool.h"
+#include "tests/check.h"
 
 enum { ITEMS = 64, CALLERS = 4 };
 
@@ -50,8 +47,7 @@ static unsigned workers_of(struct seen *s)
 
 static bool run(struct seen *s, unsigned workers)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    return qc_pool_run(ITEMS, look, s, &(struct qc_pool_options){.workers = workers}, &st) &&
+    return qc_pool_run(ITEMS, look, s, &(struct qc_pool_options){.workers = workers}, ST) &&
            atomic_load(&s->items) == ITEMS && atomic_load(&s->wrong) == 0;
 }
 
@@ -148,8 +144,7 @@ Test(pool_team, signals_go_to_the_callers_thread)
     caller = gettid();
     signal(SIGUSR1, handler);
     for (int round = 0; round < 2; round++) {
-        struct qc_status st = QC_STATUS_INIT;
-        cr_assert(qc_pool_run(2000, signal_all, NULL, &(struct qc_pool_options){.workers = 3}, &st));
+        MUST(qc_pool_run(2000, signal_all, NULL, &(struct qc_pool_options){.workers = 3}, ST));
         cr_assert_gt(atomic_load(&caught), 0);
         cr_assert_eq(atomic_load(&strangers), 0, "round %d: %d of %d", round, atomic_load(&strangers),
                      atomic_load(&caught));

@@ -1,42 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Temporary files keep what is written, and report a lack of space. */
-#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/file_map.h"
+#include "tests/check.h"
 
 Test(scratch_file, holds_what_is_written)
 {
     struct qc_scratch_file *f;
-    struct qc_status st = QC_STATUS_INIT;
     char read[4] = "";
     int64_t a, b;
-    cr_assert(qc_scratch_file_new(&f, NULL, &st), "%s", st.message);
-    cr_assert(qc_scratch_file_grow(&a, f, 5000, &st) && qc_scratch_file_grow(&b, f, 4, &st), "%s", st.message);
+    MUST(qc_scratch_file_new(&f, NULL, ST));
+    MUST(qc_scratch_file_grow(&a, f, 5000, ST) && qc_scratch_file_grow(&b, f, 4, ST));
     cr_assert(a == 0 && b == 5000);
-    cr_assert(qc_scratch_file_write(f, b, "wxyz", 4, &st) && qc_scratch_file_write(f, a + 4998, "ab", 2, &st));
-    cr_assert(qc_scratch_file_read(read, f, a + 4999, 3, &st), "%s", st.message);
+    cr_assert(qc_scratch_file_write(f, b, "wxyz", 4, ST) && qc_scratch_file_write(f, a + 4998, "ab", 2, ST));
+    MUST(qc_scratch_file_read(read, f, a + 4999, 3, ST));
     cr_expect(memcmp(read, "bwx", 3) == 0);
-    cr_expect_not(qc_scratch_file_read(read, f, b + 2, 4, &st), "behind the end");
-    cr_expect(st.code == QC_MACHINE && strstr(st.message, "temporary file"), "%s", st.message);
+    cr_expect_not(qc_scratch_file_read(read, f, b + 2, 4, ST), "behind the end");
+    cr_expect(failure.code == QC_MACHINE && strstr(failure.message, "temporary file"), "%s", failure.message);
     qc_scratch_file_free(f);
 }
 
 Test(scratch_file, there_may_be_none)
 {
     struct qc_scratch_file *f = NULL;
-    struct qc_status st = QC_STATUS_INIT;
     const char *was = getenv("TMPDIR");
     char *kept = was ? strdup(was) : NULL; /* with the thread sanitizer, tests share a process */
     setenv("TMPDIR", "/no/such/folder", 1);
-    cr_expect_not(qc_scratch_file_new(&f, NULL, &st));
-    cr_expect(st.code == QC_MACHINE && strstr(st.message, "/no/such/folder: "), "%s", st.message);
+    REFUSES(qc_scratch_file_new(&f, NULL, ST), QC_MACHINE, "/no/such/folder: ");
     qc_scratch_file_free(f);
     if (kept)
         setenv("TMPDIR", kept, 1);
@@ -70,9 +63,8 @@ Test(scratch_file, room_is_asked_for_first)
 Test(scratch_file, is_closed_in_other_programs)
 {
     struct qc_scratch_file *f;
-    struct qc_status st = QC_STATUS_INIT;
     int found = 0;
-    cr_assert(qc_scratch_file_new(&f, NULL, &st), "%s", st.message);
+    MUST(qc_scratch_file_new(&f, NULL, ST));
     for (int fd = 3; fd < 256; fd++) {
         char link[64], name[512];
         snprintf(link, sizeof link, "/proc/self/fd/%d", fd);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/shown.h"
 #include "base/words.h"
+#include "tests/check.h"
 
 #define BOTH(...)                                                                                                      \
     do {                                                                                                               \
@@ -37,14 +35,13 @@ Test(shown, prints_as_the_c_library_does)
 
 static void shows(const char *text, const char *want)
 {
-    char *a = NULL;
+    QC_FREED char *a = NULL;
     size_t n;
     FILE *f = open_memstream(&a, &n);
     const int columns = qc_print(f, "%s", text);
     fclose(f);
     cr_expect_str_eq(a, want);
     cr_expect(columns <= (int)strlen(want));
-    free(a);
 }
 
 Test(shown, what_is_not_printable_is_escaped)
@@ -62,13 +59,12 @@ Test(shown, what_is_not_printable_is_escaped)
 
 Test(shown, width_counts_what_is_seen)
 {
-    char *a = NULL;
+    QC_FREED char *a = NULL;
     size_t n;
     FILE *f = open_memstream(&a, &n);
     cr_expect_eq(qc_print(f, "%-6s|%6s|%2s|", "\xc3\xa9\033", "\xe5\xb1\x82", "abc"), 18);
     fclose(f);
     cr_expect_str_eq(a, "\xc3\xa9\\x1b |     \xe5\xb1\x82|abc|");
-    free(a);
 }
 
 Test(number_text, counts_and_bytes)

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <string.h>
-
-#include "base/status.h"
+#include "tests/check.h"
 
 Test(status, first_error_wins)
 {

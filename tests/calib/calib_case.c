@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib_case.h"
 
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/statistics/collection.h"
 #include "datasets/stream/data_writer.h"
 #include "graph/core/rebuild.h"
 #include "graph/core/verify.h"
 #include "onnx/read/import.h"
-#include "tests/graph_reader/test_graph.h"
 
 static size_t elements(const struct case_data *d)
 {
@@ -25,25 +17,22 @@ static size_t elements(const struct case_data *d)
 
 void case_write(char path[CASE_PATH], const struct case_data *sets, size_t count, size_t samples)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_writer_output outputs[8];
-    struct qc_writer *w = NULL;
+    OWN(qc_writer) *w = NULL;
     static unsigned number; /* of this process: each case runs in its own */
     cr_assert_leq(count, 8);
     qc_text(path, CASE_PATH, "calib_case_%ld_%u.h5", (long)getpid(), number++);
     for (size_t i = 0; i < count; i++)
         outputs[i] = (struct qc_writer_output){.name = sets[i].name, .dtype = sets[i].dtype};
-    cr_assert(qc_writer_open(&w, path, outputs, count, 1, true, &st), "%s", st.message);
+    MUST(qc_writer_open(&w, path, outputs, count, 1, true, ST));
     for (size_t i = 0; i < count; i++) {
         size_t bytes = elements(&sets[i]) * qc_dtype_size(sets[i].dtype);
         int64_t dims[QC_RANK_MAX + 1] = {1};
         memcpy(dims + 1, sets[i].dims, sets[i].rank * sizeof *dims);
         for (size_t s = 0; s < samples; s++)
-            cr_assert(qc_writer_put(w, i, s, (const char *)sets[i].values + s * bytes, dims, sets[i].rank + 1, &st),
-                      "%s", st.message);
+            MUST(qc_writer_put(w, i, s, (const char *)sets[i].values + s * bytes, dims, sets[i].rank + 1, ST));
     }
-    cr_assert(qc_writer_commit(w, &st), "%s", st.message);
-    qc_writer_free(w);
+    MUST(qc_writer_commit(w, ST));
 }
 
 void case_unlink(const char *path)
@@ -53,22 +42,19 @@ void case_unlink(const char *path)
 
 struct qc_graph *case_model(const char *path)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = NULL;
-    cr_assert(qc_onnx_import(&g, NULL, path, &st), "%s", st.message);
+    MUST(qc_onnx_import(&g, NULL, path, ST));
     return g;
 }
 
 struct qc_dataset *case_open(const struct qc_graph *g, const char *path, bool truth)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_dataset *d = NULL;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
     options.truth = truth;
-    const struct qc_input_spec *specs = qc_stream_specs(g, a, &st);
-    cr_assert(specs && qc_dataset_open(&d, path, specs, g->input_count, &options, &st), "%s", st.message);
-    qc_arena_free(a);
+    const struct qc_input_spec *specs = qc_stream_specs(g, a, ST);
+    MUST(specs && qc_dataset_open(&d, path, specs, g->input_count, &options, ST));
     return d;
 }
 
@@ -78,12 +64,11 @@ bool case_evaluate(struct qc_metric *out, const struct qc_graph *g, const struct
                    struct qc_status *st)
 {
     struct qc_overflows unused;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     cr_assert(a);
     const bool ok =
         qc_evaluate_sums(out, &unused,
                          &(struct qc_evaluation){.graph = g, .data = data, .settings = CASE_WORKERS(workers)}, a, st);
-    qc_arena_free(a);
     return ok;
 }
 
@@ -106,9 +91,9 @@ bool case_choose(struct case_run *r, const struct qc_calibration_options *option
                                          .observer_values = &options->activation_values,
                                          .moments = options->moments,
                                          .settings = options->settings};
-    struct qc_collection *seen = NULL;
+    OWN(qc_collection) *seen = NULL;
     struct qc_collect_cost cost;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     size_t count;
     qc_id *values;
     const char **names;
@@ -125,8 +110,6 @@ bool case_choose(struct case_run *r, const struct qc_calibration_options *option
         r->second_moments = seen->second_moments;
         seen->second_moments = NULL;
     }
-    qc_collection_free(seen);
-    qc_arena_free(a);
     return ok;
 }
 
@@ -154,23 +137,20 @@ bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *
 
 void case_calibrate_skewed(struct case_run *out, const struct qc_graph *g, const char *method, size_t samples)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
     const struct qc_shape *shape = &g->values[g->inputs[0].value].type.shape;
     struct case_data set = {.name = g->inputs[0].name, .dtype = QC_F32, .rank = (unsigned)shape->rank - 1};
     for (unsigned i = 0; i < set.rank; i++) set.dims[i] = shape->dim[i + 1];
     const size_t n = samples * elements(&set);
     uint64_t seed = 7;
-    float *x = malloc(n * sizeof *x);
+    QC_FREED float *x = malloc(n * sizeof *x);
     cr_assert(x);
     for (size_t i = 0; i < n; i++) x[i] = expf(0.8f * case_normal(&seed));
     set.values = x;
-    char path[CASE_PATH];
+    CASE_FILE path[CASE_PATH];
     case_write(path, &set, 1, samples);
     setup.method = method;
-    cr_assert(case_calibrate(out, g, path, &setup, &st), "%s", st.message);
-    case_unlink(path);
-    free(x);
+    MUST(case_calibrate(out, g, path, &setup, ST));
 }
 
 bool case_copy(void *user, struct qc_graph **out, size_t k, struct qc_status *st)

@@ -5,7 +5,7 @@
 #include "calib/metrics/accuracy.h"
 #include "calib/ranges/calibrate.h"
 #include "rewrite/passes/simulate.h"
-#include "tests/splitmix.h"
+#include "tests/check.h"
 
 /* Values of one data set: [samples, dims...]. */
 struct case_data {
@@ -21,6 +21,11 @@ struct case_data {
 enum { CASE_PATH = 64 };
 void case_write(char path[CASE_PATH], const struct case_data *sets, size_t count, size_t samples);
 void case_unlink(const char *path);
+#define CASE_FILE __attribute__((cleanup(case_unlink_file), unused)) char
+static inline void case_unlink_file(char (*path)[CASE_PATH])
+{
+    case_unlink(*path);
+}
 
 struct qc_graph *case_model(const char *path); /* ONNX */
 
@@ -67,6 +72,7 @@ bool case_choose(struct case_run *r, const struct qc_calibration_options *option
 bool case_simulate(struct case_run *out, const struct qc_graph *g, const struct case_setup *setup,
                    struct qc_status *st);
 void case_free(struct case_run *r);
+#define CASE_RUN __attribute__((cleanup(case_free), unused)) struct case_run
 
 /* The same of a graph with one float32 input [N, dims...], from few large values and many small ones (log-normal): a
    range that cuts off the large ones leaves a mean error. Aborts the test when it fails. */

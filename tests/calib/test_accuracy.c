@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "calib/metrics/accuracy.h"
 #include "calib_case.h"
-#include "tests/graph_reader/test_graph.h"
 
 /* A build without GSL has Wilson's intervals. */
 #ifdef QC_WITHOUT_GSL
@@ -27,9 +22,8 @@ static struct qc_graph *scores(int classes)
 static bool evaluate(struct qc_metric *m, const struct qc_graph *g, const char *path, unsigned workers,
                      struct qc_status *st)
 {
-    struct qc_dataset *d = case_open(g, path, true);
+    OWN(qc_dataset) *d = case_open(g, path, true);
     bool ok = case_evaluate(m, g, d, workers, st);
-    qc_dataset_free(d);
     return ok;
 }
 
@@ -54,13 +48,12 @@ Test(accuracy, top1_and_top5)
         {NAN, 1, 1, 1, 1, 1, 1}, /* a score that is no number is never right */
     };
     static const int64_t labels[SAMPLES] = {6, 2, 1, 1, 2, 5, 0, 0};
-    struct qc_graph *g = scores(CLASSES);
-    char path[CASE_PATH];
+    OWN(qc_graph) *g = scores(CLASSES);
+    CASE_FILE path[CASE_PATH];
     write_labelled(path, &x[0][0], CLASSES, labels, SAMPLES);
     for (unsigned workers = 1; workers <= 4; workers++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_metric m;
-        cr_assert(evaluate(&m, g, path, workers, &st), "%s", st.message);
+        MUST(evaluate(&m, g, path, workers, ST));
         cr_expect_eq(m.kind, QC_METRIC_TOP1);
         cr_expect_str_eq(m.name, "top1");
         cr_expect_eq(m.value, 3.0 / 8, "%g", m.value);
@@ -71,8 +64,6 @@ Test(accuracy, top1_and_top5)
         cr_expect_float_eq(m.low, BY_BUILD(0.08523341, 0.13684429), 1e-7);
         cr_expect_float_eq(m.high, BY_BUILD(0.75513678, 0.69425761), 1e-7);
     }
-    case_unlink(path);
-    qc_graph_free(g);
 }
 
 /* nll: -log_softmax of the label, by Python; the rest by hand. */
@@ -88,10 +79,9 @@ Test(accuracy, of_sequences_is_by_position)
         for (int t = 0; t < T; t++)
             for (int c = 0; c < C; c++) turned[n][c][t] = x[n][t][c];
     for (int class_first = 0; class_first < 2; class_first++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_metric m;
         char path[CASE_PATH], text[128];
-        struct qc_graph *g = test_graph(qc_text(
+        OWN(qc_graph) *g = test_graph(qc_text(
             text, sizeof text,
             "graph \"g\"\ninput %%1 \"x\" f32[N,%d,%d]\n%%2 \"y\" = Neg(%%1)\n%%3 \"z\" = Neg(%%2)\noutput \"z\" %%3\n",
             class_first ? C : T, class_first ? T : C));
@@ -103,14 +93,13 @@ Test(accuracy, of_sequences_is_by_position)
              .dims = {class_first ? C : T, class_first ? T : C}},
             {.name = "labels", .dtype = QC_I64, .values = labels, .rank = 1, .dims = {T}}};
         case_write(path, sets, 2, SAMPLES);
-        cr_assert(evaluate(&m, g, path, 2, &st), "%s", st.message);
+        MUST(evaluate(&m, g, path, 2, ST));
         cr_expect_eq(m.samples, SAMPLES);
         cr_expect_eq(m.positions, 4);
         cr_expect_eq(m.value, 3.0 / 4);
         /* then ln 3; the row that sums to one is taken for probabilities: -ln 0.5 */
         cr_expect_float_eq(m.nll, (0.46436878 + 3.09492296 + 1.09861229 + 0.69314718) / 4, 1e-7, "%.9g", m.nll);
         case_unlink(path);
-        qc_graph_free(g);
     }
 }
 
@@ -119,52 +108,42 @@ Test(accuracy, of_a_softmax_takes_probabilities)
     /* what is stored in 8 bits does not sum to one, and 0 is none */
     static const float x[2][3] = {{0, 0, 0}, {9, 0, 0}};
     static const int64_t labels[2] = {1, 2};
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_metric m;
-    char path[CASE_PATH];
-    struct qc_graph *g = test_graph(
+    CASE_FILE path[CASE_PATH];
+    OWN(qc_graph) *g = test_graph(
         "graph \"g\"\nqparams @1 quantizer \"y\" u8 asymmetric bound scale 0.0625 zero 0\ninput %1 \"x\" f32[N,3]\n"
         "%2 \"p\" = Softmax(%1) {axis=1}\n%3 : u8[N,3] @1 = Quantize(%2)\n%4 \"y\" = Dequantize(%3)\noutput "
         "\"y\" %4\n");
     write_labelled(path, &x[0][0], 3, labels, 2);
-    cr_assert(evaluate(&m, g, path, 1, &st), "%s", st.message);
+    MUST(evaluate(&m, g, path, 1, ST));
     cr_expect_float_eq(m.nll, (-log(5.0 / 16) + 24 * log(2)) / 2, 1e-9, "%.9g", m.nll);
-    case_unlink(path);
-    qc_graph_free(g);
 }
 
 Test(accuracy, labels_that_are_all_left_out_are_none)
 {
     static const float x[2][6] = {{0}};
     static const int64_t labels[2][2] = {{-1, -1}, {-1, -1}};
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_metric m;
-    char path[CASE_PATH];
-    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,2,3]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n");
+    CASE_FILE path[CASE_PATH];
+    OWN(qc_graph) *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,2,3]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n");
     const struct case_data sets[2] = {{.name = "x", .dtype = QC_F32, .values = x, .rank = 2, .dims = {2, 3}},
                                       {.name = "labels", .dtype = QC_I64, .values = labels, .rank = 1, .dims = {2}}};
     case_write(path, sets, 2, 2);
-    cr_expect_not(evaluate(&m, g, path, 1, &st));
-    cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "all labels are negative"), "%s", st.message);
-    case_unlink(path);
-    qc_graph_free(g);
+    REFUSES(evaluate(&m, g, path, 1, ST), QC_BAD_INPUT, "all labels are negative");
 }
 
 Test(accuracy, few_classes_have_no_top5)
 {
     static const float x[2][5] = {{1, 2, 3, 4, 5}, {5, 4, 3, 2, 1}};
     static const int64_t labels[2] = {4, 0};
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = scores(5);
+    OWN(qc_graph) *g = scores(5);
     struct qc_metric m;
-    char path[CASE_PATH];
+    CASE_FILE path[CASE_PATH];
     write_labelled(path, &x[0][0], 5, labels, 2);
-    cr_assert(evaluate(&m, g, path, 1, &st), "%s", st.message);
+    MUST(evaluate(&m, g, path, 1, ST));
     cr_expect(m.value == 1 && isnan(m.top5));
     cr_expect_float_eq(m.low, BY_BUILD(0.15811388, 0.34238023), 1e-7); /* binomtest(2, 2) */
     cr_expect_eq(m.high, 1);
-    case_unlink(path);
-    qc_graph_free(g);
 }
 
 Test(accuracy, a_label_outside_of_the_classes_is_named)
@@ -172,40 +151,33 @@ Test(accuracy, a_label_outside_of_the_classes_is_named)
     static const float x[3][4] = {{1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}};
     static const int64_t wrong[2] = {4, -1};
     for (int i = 0; i < 2; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         int64_t labels[3] = {0, 1, wrong[i]};
-        struct qc_graph *g = scores(4);
+        OWN(qc_graph) *g = scores(4);
         struct qc_metric m;
         char path[CASE_PATH], text[32];
         write_labelled(path, &x[0][0], 4, labels, 3);
-        cr_expect(!evaluate(&m, g, path, 2, &st));
-        cr_expect_eq(st.code, QC_BAD_INPUT);
-        cr_expect(strstr(st.message, path) && strstr(st.message, "sample 2") &&
-                      strstr(st.message, qc_text(text, sizeof text, "label %d ", (int)wrong[i])) &&
-                      strstr(st.message, "4 classes"),
-                  "%s", st.message);
+        REFUSES(evaluate(&m, g, path, 2, ST), QC_BAD_INPUT, "");
+        SHOULD(strstr(failure.message, path) && strstr(failure.message, "sample 2") &&
+               strstr(failure.message, qc_text(text, sizeof text, "label %d ", (int)wrong[i])) &&
+               strstr(failure.message, "4 classes"));
         case_unlink(path);
-        qc_graph_free(g);
     }
 }
 
 Test(accuracy, the_output_with_the_fewest_classes_that_fit_is_taken)
 {
     /* features [N,6] and logits [N,2]: the labels belong to the latter; an output of indices is none */
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,6]\nconst %2 \"w\" f32[6,2] = {1,0, 0,1, 0,0, "
-                                    "0,0, 0,0, 0,0}\n%3 \"f\" = Relu(%1)\n"
-                                    "%4 \"y\" = MatMul(%3, %2)\n%5 \"a\" = ArgMax(%4) {axis=1}\noutput \"a\" "
-                                    "%5\noutput \"f\" %3\noutput \"y\" %4\n");
+    OWN(qc_graph) *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,6]\nconst %2 \"w\" f32[6,2] = {1,0, 0,1, 0,0, "
+                                  "0,0, 0,0, 0,0}\n%3 \"f\" = Relu(%1)\n"
+                                  "%4 \"y\" = MatMul(%3, %2)\n%5 \"a\" = ArgMax(%4) {axis=1}\noutput \"a\" "
+                                  "%5\noutput \"f\" %3\noutput \"y\" %4\n");
     static const float x[3][6] = {{1, 2, 9, 0, 0, 0}, {3, 2, 9, 0, 0, 0}, {1, 2, 9, 0, 0, 0}};
     static const int64_t labels[3] = {1, 0, 0};
     struct qc_metric m;
-    char path[CASE_PATH];
+    CASE_FILE path[CASE_PATH];
     write_labelled(path, &x[0][0], 6, labels, 3);
-    cr_assert(evaluate(&m, g, path, 1, &st), "%s", st.message);
+    MUST(evaluate(&m, g, path, 1, ST));
     cr_expect_eq(m.value, 2.0 / 3);
-    case_unlink(path);
-    qc_graph_free(g);
 }
 
 Test(accuracy, of_a_target_is_mse_and_psnr)
@@ -230,16 +202,15 @@ Test(accuracy, of_a_target_is_mse_and_psnr)
          (1.0 + 4) / 12},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_graph *g = scores(N);
+        OWN(qc_graph) *g = scores(N);
         struct case_data sets[2] = {
             {.name = "x", .dtype = QC_F32, .values = cases[i].y, .rank = 1, .dims = {N}},
             {.name = "target", .dtype = QC_F32, .values = cases[i].target, .rank = 1, .dims = {N}}};
-        char path[CASE_PATH];
+        CASE_FILE path[CASE_PATH];
         case_write(path, sets, 2, SAMPLES);
         for (unsigned workers = 1; workers <= 3; workers++) {
-            struct qc_status st = QC_STATUS_INIT;
             struct qc_metric m;
-            cr_assert(evaluate(&m, g, path, workers, &st), "%s", st.message);
+            MUST(evaluate(&m, g, path, workers, ST));
             cr_expect_str_eq(m.name, "psnr");
             cr_expect_float_eq(m.mse, cases[i].mse, 1e-15, "%s: mse %.17g, not %.17g", cases[i].what, m.mse,
                                cases[i].mse);
@@ -247,46 +218,38 @@ Test(accuracy, of_a_target_is_mse_and_psnr)
             cr_expect_eq(m.samples, SAMPLES);
             cr_expect(isnan(m.top5) && isnan(m.low) && isnan(m.high));
         }
-        case_unlink(path);
-        qc_graph_free(g);
     }
 }
 
 Test(accuracy, without_error_is_infinite)
 {
     static const float x[2][2] = {{0.5f, 1}, {0, 0.25f}};
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = scores(2);
+    OWN(qc_graph) *g = scores(2);
     struct case_data sets[2] = {{.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {2}},
                                 {.name = "target", .dtype = QC_F32, .values = x, .rank = 1, .dims = {2}}};
     struct qc_metric m;
-    char path[CASE_PATH];
+    CASE_FILE path[CASE_PATH];
     case_write(path, sets, 2, 2);
-    cr_assert(evaluate(&m, g, path, 1, &st), "%s", st.message);
+    MUST(evaluate(&m, g, path, 1, ST));
     cr_expect(m.mse == 0 && isinf(m.value) && m.value > 0);
-    case_unlink(path);
-    qc_graph_free(g);
 }
 
 Test(accuracy, data_without_truth_or_of_another_size_are_refused)
 {
     static const float x[2][3] = {{1, 2, 3}, {3, 2, 1}}, target[2][5] = {{0}};
-    struct qc_graph *g = scores(3);
+    OWN(qc_graph) *g = scores(3);
     struct case_data sets[2] = {{.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {3}},
                                 {.name = "target", .dtype = QC_F32, .values = target, .rank = 1, .dims = {5}}};
     static const char *const messages[] = {"neither a data set 'labels' nor 'target'",
                                            "no float output of the model fits the target"};
     for (size_t i = 0; i < 2; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_metric m;
-        char path[CASE_PATH];
+        CASE_FILE path[CASE_PATH];
         case_write(path, sets, i + 1, 2);
-        cr_expect(!evaluate(&m, g, path, 1, &st));
-        cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, path) && strstr(st.message, messages[i]), "%s",
-                  st.message);
-        case_unlink(path);
+        cr_expect(!evaluate(&m, g, path, 1, ST));
+        cr_expect(failure.code == QC_BAD_INPUT && strstr(failure.message, path) && strstr(failure.message, messages[i]),
+                  "%s", failure.message);
     }
-    qc_graph_free(g);
 }
 
 /* scipy.stats.binomtest(k, n).proportion_ci(confidence, "exact") */

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Cached activations are read back unchanged, with whole units in any number of blocks: in memory that others released,
    in their own memory, and in files. */
-#include <criterion/criterion.h>
-#include <stdint.h>
-#include <stdlib.h>
 
 #include "calib/sequential/sequential_parts.h"
 #include "graph/types/number_format.h"
+#include "tests/check.h"
 
 enum { UNITS = 5, VALUES = 3 };
 
@@ -39,7 +37,7 @@ static void put(struct qc_activation_cache *f, qc_id id, size_t value, qc_id qpa
 {
     size_t n;
     cr_assert(qc_shape_count(&n, shape));
-    float *x = malloc(n * sizeof *x);
+    QC_FREED float *x = malloc(n * sizeof *x);
     cr_assert(x && qc_activation_cache_prepare(f, id, qparams, spilled, NULL, st), "%s", st->message);
     for (size_t u = 0; u < UNITS; u++) {
         for (size_t i = 0; i < n; i++) x[i] = number(value, u, i);
@@ -48,20 +46,18 @@ static void put(struct qc_activation_cache *f, qc_id id, size_t value, qc_id qpa
     }
     qc_activation_cache_commit(f, id);
     cr_assert(qc_activation_cache_has(f, id));
-    free(x);
 }
 
 static void get(struct qc_activation_cache *f, qc_id id, size_t value, bool coded, bool last, size_t n,
                 struct qc_status *st)
 {
-    float *x = malloc(n * sizeof *x);
+    QC_FREED float *x = malloc(n * sizeof *x);
     for (size_t u = 0; u < UNITS; u++) {
         size_t wrong = 0;
         cr_assert(x && qc_activation_cache_get(x, f, id, u, last, st), "%s", st->message);
         for (size_t i = 0; i < n; i++) wrong += x[i] != number(value, u, i) * (coded ? 0.5f : 1.0f);
         cr_expect_eq(wrong, 0, "value %zu, unit %zu: %zu of %zu", value, u, wrong, n);
     }
-    free(x);
 }
 
 Test(frontier, keeps_units)
@@ -70,33 +66,30 @@ Test(frontier, keeps_units)
     static const int64_t sizes[VALUES][4] = {{1, 3, 5, 7}, {1, 12, 30, 41}, {1, 16, 64, 32}};
     for (int how = 0; how < 16; how++) {
         const bool reuse = how & 1, spilled = how & 2, last_axis = how & 4, mapped = how & 8;
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_activation_cache *f;
+        OWN(qc_activation_cache) *f = NULL;
         struct qc_shape shapes[VALUES];
         size_t n[VALUES];
         qc_id values[VALUES], qparams_of[2];
-        struct qc_graph *g = make_graph(values, qparams_of, &st);
-        cr_assert(qc_activation_cache_new(&f, g, UNITS, reuse, mapped ? 0 : SIZE_MAX, &st), "%s", st.message);
+        OWN(qc_graph) *g = make_graph(values, qparams_of, ST);
+        MUST(qc_activation_cache_new(&f, g, UNITS, reuse, mapped ? 0 : SIZE_MAX, ST));
         for (size_t k = 0; k < VALUES; k++) {
             shapes[k] = qc_shape_of(4, sizes[k]);
             cr_assert(qc_shape_count(&n[k], &shapes[k]));
         }
-        put(f, values[1], 1, QC_REAL, spilled, last_axis, &shapes[1], &st);
-        get(f, values[1], 1, false, false, n[1], &st); /* it may be read again */
-        get(f, values[1], 1, false, true, n[1], &st);
+        put(f, values[1], 1, QC_REAL, spilled, last_axis, &shapes[1], ST);
+        get(f, values[1], 1, false, false, n[1], ST); /* it may be read again */
+        get(f, values[1], 1, false, true, n[1], ST);
         put(f, values[2], 2, qparams_of[1], spilled, last_axis, &shapes[2],
-            &st); /* in what the first gave up, and more */
-        put(f, values[0], 0, qparams_of[0], spilled, last_axis, &shapes[0], &st);
-        get(f, values[2], 2, true, false, n[2], &st);
-        put(f, values[1], 1, qparams_of[0], false, last_axis, &shapes[1], &st); /* another form of what was there */
+            ST); /* in what the first gave up, and more */
+        put(f, values[0], 0, qparams_of[0], spilled, last_axis, &shapes[0], ST);
+        get(f, values[2], 2, true, false, n[2], ST);
+        put(f, values[1], 1, qparams_of[0], false, last_axis, &shapes[1], ST); /* another form of what was there */
         cr_expect_eq(qc_activation_cache_form(f, values[1])->qparams, qparams_of[0]);
-        get(f, values[0], 0, true, true, n[0], &st);
-        get(f, values[1], 1, true, true, n[1], &st);
-        get(f, values[2], 2, true, true, n[2], &st);
+        get(f, values[0], 0, true, true, n[0], ST);
+        get(f, values[1], 1, true, true, n[1], ST);
+        get(f, values[2], 2, true, true, n[2], ST);
         qc_activation_cache_drop(f, values[0]);
         cr_expect_not(qc_activation_cache_has(f, values[0]));
-        qc_activation_cache_free(f);
-        qc_graph_free(g);
     }
 }
 
@@ -104,25 +97,20 @@ Test(frontier, keeps_units)
 Test(frontier, keeps_floats_of_eight_bits)
 {
     enum { CODES = 256 };
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_activation_cache *f;
+    OWN(qc_activation_cache) *f = NULL;
     const struct qc_shape shape = QC_SHAPE(CODES);
     const struct qc_qparams def = {.name = "q", .dtype = QC_F8E4M3, .symmetry = QC_SYMMETRIC};
-    struct qc_graph *g = qc_graph_new(&st);
-    const qc_id v = g ? qc_graph_add_input(g, "x", QC_F32, &shape, &st) : 0,
-                q = v ? qc_graph_add_quantizer(g, &def, &st) : 0;
+    OWN(qc_graph) *g = qc_graph_new(ST);
+    const qc_id v = g ? qc_graph_add_input(g, "x", QC_F32, &shape, ST) : 0,
+                q = v ? qc_graph_add_quantizer(g, &def, ST) : 0;
     float x[CODES], y[CODES];
     for (unsigned i = 0; i < CODES; i++) x[i] = (i & 0x7f) == 0x7f ? 0 : qc_small_to_float(QC_F8E4M3, (uint8_t)i);
-    cr_assert(q && qc_graph_bind_quantizer(g, q, 1, (const float[]){0.5f}, (const int32_t[]){0}, &st), "%s",
-              st.message);
-    cr_assert(qc_activation_cache_new(&f, g, 1, false, SIZE_MAX, &st) &&
-                  qc_activation_cache_prepare(f, v, q, false, NULL, &st),
-              "%s", st.message);
+    MUST(q && qc_graph_bind_quantizer(g, q, 1, (const float[]){0.5f}, (const int32_t[]){0}, ST));
+    MUST(qc_activation_cache_new(&f, g, 1, false, SIZE_MAX, ST) &&
+         qc_activation_cache_prepare(f, v, q, false, NULL, ST));
     const struct qc_view view = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, x);
-    cr_assert(qc_activation_cache_put(f, v, 0, &view, &st), "%s", st.message);
+    MUST(qc_activation_cache_put(f, v, 0, &view, ST));
     qc_activation_cache_commit(f, v);
-    cr_assert(qc_activation_cache_get(y, f, v, 0, true, &st), "%s", st.message);
+    MUST(qc_activation_cache_get(y, f, v, 0, true, ST));
     for (size_t i = 0; i < CODES; i++) cr_expect_float_eq(y[i], 0.5f * x[i], 0, "code %zu", i);
-    qc_activation_cache_free(f);
-    qc_graph_free(g);
 }

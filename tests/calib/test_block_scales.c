@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Scales of weights in blocks: the same bits on every instruction set, and with only some outputs. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/simd.h"
 #include "calib/ranges/calibrate_parts.h"
@@ -21,7 +18,6 @@ static struct scales search(const struct qc_tensor *t, struct qc_levels levels, 
 {
     struct scales s;
     struct qc_range widest = {0};
-    struct qc_status st = QC_STATUS_INIT;
     double importance[SIZE];
     for (size_t i = 0; i < SIZE; i++) importance[i] = 1 + (double)(i % 5);
     const struct qc_block_search how = {
@@ -33,16 +29,15 @@ static struct scales search(const struct qc_tensor *t, struct qc_levels levels, 
         .groups = 1,
         .workers = workers,
         .judged = judged};
-    cr_assert(qc_block_scales(s.scale, s.zero_point, &widest, &how, &st), "%s", st.message);
+    MUST(qc_block_scales(s.scale, s.zero_point, &widest, &how, ST));
     return s;
 }
 
 /* Every other output has multiples of 1/16: many of their quotients are half-way between two levels. */
 static struct qc_tensor *weights(void)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_shape shape = QC_SHAPE(SIZE, OUTPUTS);
-    struct qc_tensor *t = qc_tensor_new(QC_F32, &shape, &st);
+    struct qc_tensor *t = qc_tensor_new(QC_F32, &shape, ST);
     uint64_t seed = 7;
     cr_assert(t);
     for (size_t i = 0; i < t->count; i++) {
@@ -59,7 +54,7 @@ Test(block_scales, are_the_same_bits_on_every_instruction_set)
                                               {.lo = -128, .hi = 127},
                                               {.lo = -6, .hi = 6, .mantissa = 1, .least = 0}};
     const int widest = qc_simd_bits;
-    struct qc_tensor *t = weights();
+    OWN(qc_tensor) *t = weights();
     for (size_t k = 0; k < sizeof levels / sizeof *levels; k++)
         for (int symmetric = levels[k].mantissa != 0; symmetric < 2; symmetric++) {
             const enum qc_symmetry how = symmetric ? QC_SYMMETRIC : QC_ASYMMETRIC;
@@ -72,14 +67,13 @@ Test(block_scales, are_the_same_bits_on_every_instruction_set)
             }
         }
     qc_simd_bits = widest;
-    qc_tensor_unref(t);
 }
 
 Test(block_scales, of_judged_outputs_do_not_depend_on_the_others)
 {
     enum { JUDGED = 64 };
     const struct qc_levels levels = {.lo = -8, .hi = 7};
-    struct qc_tensor *t = weights();
+    OWN(qc_tensor) *t = weights();
     const struct scales all = search(t, levels, QC_ASYMMETRIC, 0, 1),
                         some = search(t, levels, QC_ASYMMETRIC, JUDGED, 1);
     size_t judged = 0;
@@ -90,5 +84,4 @@ Test(block_scales, of_judged_outputs_do_not_depend_on_the_others)
         cr_expect_eq(some.zero_point[k], wanted ? all.zero_point[k] : 0);
     }
     cr_expect(judged >= JUDGED * BLOCKS && judged < COUNT / 2, "%zu of %d blocks", judged, COUNT);
-    qc_tensor_unref(t);
 }

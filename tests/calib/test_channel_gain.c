@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Gains of channels against the effect of the error of one element on the outputs of the layers, element by element. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "calib/ranges/calibrate_parts.h"
 #include "calib_case.h"
 #include "simq/plan/plan.h"
-#include "tests/graph_reader/test_graph.h"
 
 /* Every graph is linear in x, or passes errors on as a linear one does; its outputs are those of the layers that are
  * counted. $: the weights. */
@@ -93,10 +87,9 @@ static struct qc_graph *graph_of(size_t i)
 /* Sum of squares of all outputs of x. */
 static double energy(struct qc_runner *r, const struct qc_graph *g, const float *x, size_t n)
 {
-    struct qc_status st = QC_STATUS_INIT;
     double sum = 0;
     memcpy(qc_runner_input(r, 0).data, x, n * sizeof *x);
-    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+    MUST(qc_runner_run(r, NULL, NULL, ST));
     for (size_t k = 0; k < g->output_count; k++) {
         const struct qc_view y = qc_runner_output(r, k);
         for (size_t i = 0; i < qc_view_count(&y); i++)
@@ -108,19 +101,18 @@ static double energy(struct qc_runner *r, const struct qc_graph *g, const float 
 Test(channel_gain, is_what_an_error_does_to_the_outputs)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_arena *a = qc_arena_new();
-        struct qc_graph *g = graph_of(i);
+        QC_ARENA_SCOPE *a = qc_arena_new();
+        OWN(qc_graph) *g = graph_of(i);
         struct qc_channel_gain *gains;
-        struct qc_plan *plan = NULL;
-        struct qc_runner *r = NULL;
+        OWN(qc_plan) *plan = NULL;
+        OWN(qc_runner) *r = NULL;
         float x[512];
         size_t n;
         const struct qc_shape *s = &g->values[g->inputs[0].value].type.shape;
         const struct qc_plan_options how = {0};
-        cr_assert(a && qc_channel_gains(&gains, g, a, &st) && qc_plan_new(&plan, g, s, &how, &st) &&
-                      qc_runner_new(&r, plan, &st),
-                  "case %zu: %s", i, st.message);
+        cr_assert(a && qc_channel_gains(&gains, g, a, ST) && qc_plan_new(&plan, g, s, &how, ST) &&
+                      qc_runner_new(&r, plan, ST),
+                  "case %zu: %s", i, failure.message);
         cr_assert(qc_shape_count(&n, s) && n <= sizeof x / sizeof *x);
         const struct qc_channel_gain *got = &gains[g->inputs[0].value];
         cr_assert(got->gain, "case %zu", i);
@@ -138,10 +130,6 @@ Test(channel_gain, is_what_an_error_does_to_the_outputs)
             cr_expect_float_eq(got->gain[c], sum / (double)elements, 1e-5 * (1 + sum / (double)elements),
                                "case %zu channel %zu: %g, expected %g", i, c, got->gain[c], sum / (double)elements);
         }
-        qc_runner_free(r);
-        qc_plan_free(plan);
-        qc_graph_free(g);
-        qc_arena_free(a);
     }
 }
 
@@ -156,13 +144,10 @@ Test(channel_gain, ends_at_what_is_not_looked_through)
         "MatMul(%3, %2)\noutput \"y\" %4\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_arena *a = qc_arena_new();
-        struct qc_graph *g = test_graph(texts[i]);
+        QC_ARENA_SCOPE *a = qc_arena_new();
+        OWN(qc_graph) *g = test_graph(texts[i]);
         struct qc_channel_gain *gains;
-        cr_assert(a && qc_channel_gains(&gains, g, a, &st), "%s", st.message);
+        MUST(a && qc_channel_gains(&gains, g, a, ST));
         cr_expect_null(gains[g->inputs[0].value].gain, "%zu", i);
-        qc_graph_free(g);
-        qc_arena_free(a);
     }
 }

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Quantizers with a scale per channel, and ranges by the errors of the following layers. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <string.h>
 
 #include "calib_case.h"
-#include "tests/graph_reader/test_graph.h"
 
 enum { SAMPLES = 24, CHANNELS = 4, PIXELS = 9, IMAGE = CHANNELS * PIXELS };
 
@@ -40,19 +36,18 @@ static double worst(bool high, size_t channel)
 Test(channel_quantizers, each_channel_has_the_range_of_its_values)
 {
     static const enum qc_symmetry symmetries[] = {QC_ASYMMETRIC, QC_SYMMETRIC};
-    char path[CASE_PATH];
+    CASE_FILE path[CASE_PATH];
     write_images(path);
     for (size_t k = 0; k < 2; k++)
         for (unsigned workers = 1; workers < 4; workers += 2) {
-            struct qc_status st = QC_STATUS_INIT;
             struct case_setup setup = CASE_SETUP;
-            struct qc_graph *g = test_graph(DEPTHWISE);
-            struct case_run r;
+            OWN(qc_graph) *g = test_graph(DEPTHWISE);
+            CASE_RUN r;
             double lo = 0, hi = 0;
             setup.scheme.activation.per_channel = true;
             setup.scheme.activation.symmetry = symmetries[k];
             setup.workers = workers;
-            cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
+            MUST(case_calibrate(&r, g, path, &setup, ST));
             const struct qc_qparams *s = &r.simulated->qparams_of[case_quantizer(r.simulated, "x")];
             cr_assert(s->per_channel && s->count == CHANNELS, "%zu scales", s->count);
             for (size_t c = 0; c < CHANNELS; c++) {
@@ -68,10 +63,7 @@ Test(channel_quantizers, each_channel_has_the_range_of_its_values)
                           (double)want.scale, want.zero_point);
             }
             cr_expect(s->scale[1] > 1.2f * s->scale[0]);
-            case_free(&r);
-            qc_graph_free(g);
         }
-    case_unlink(path);
 }
 
 /* Who has a scale per channel, and who has not and why. */
@@ -118,12 +110,11 @@ static const struct {
 Test(channel_quantizers, quantizers_that_cannot_have_channels_say_why)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct case_setup setup = CASE_SETUP;
         struct case_run r = {0};
-        struct qc_graph *g = test_graph(cases[i].text);
+        OWN(qc_graph) *g = test_graph(cases[i].text);
         setup.scheme.activation.per_channel = true;
-        cr_assert(case_simulate(&r, g, &setup, &st), "case %zu: %s", i, st.message);
+        cr_assert(case_simulate(&r, g, &setup, ST), "case %zu: %s", i, failure.message);
         const struct qc_qparams *s = &r.simulated->qparams_of[case_quantizer(r.simulated, cases[i].quantizer)];
         const qc_id v = qc_graph_find_value(r.partition->graph, cases[i].quantizer);
         const char *reason = r.partition->one_scale[r.partition->class_of[v]];
@@ -131,7 +122,6 @@ Test(channel_quantizers, quantizers_that_cannot_have_channels_say_why)
         cr_expect(cases[i].reason ? reason && strcmp(reason, cases[i].reason) == 0 : !reason, "case %zu: %s", i,
                   reason ? reason : "no reason");
         case_free(&r);
-        qc_graph_free(g);
     }
 }
 
@@ -141,48 +131,40 @@ Test(channel_quantizers, ranges_by_outputs_follow_the_channels_that_matter)
     static const char text[] = "graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[2,4,1,1] = {1, 0.0001, "
                                "0.001, 1, 1, 0.0001, 0.001, "
                                "-1}\n%3 \"y\" = Conv(%1, %2)\noutput \"y\" %3\n";
-    char path[CASE_PATH];
+    CASE_FILE path[CASE_PATH];
     double hi[2];
     write_images(path);
     for (int k = 0; k < 2; k++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct case_setup setup = CASE_SETUP;
-        struct qc_graph *g = test_graph(text);
-        struct case_run r;
+        OWN(qc_graph) *g = test_graph(text);
+        CASE_RUN r;
         setup.method = k ? "output" : "mse";
         setup.scheme.activation.dtype = QC_U4; /* few levels: clipping pays */
-        cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
+        MUST(case_calibrate(&r, g, path, &setup, ST));
         hi[k] = r.calibration->choices[case_quantizer(r.simulated, "x")].range.hi;
-        case_free(&r);
-        qc_graph_free(g);
     }
     cr_expect(hi[0] > 0.5 * worst(true, 1), "mse takes %g of %g", hi[0], worst(true, 1));
     cr_expect(hi[1] < 1.2 * worst(true, 0), "by outputs it is %g, and channel 0 reaches to %g", hi[1], worst(true, 0));
-    case_unlink(path);
 }
 
 /* Statistics without channels are refused before anything is chosen. */
 Test(channel_quantizers, statistics_without_channels_are_an_error)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = test_graph(DEPTHWISE);
+    OWN(qc_graph) *g = test_graph(DEPTHWISE);
     struct case_run r = {0};
-    struct qc_collection *seen = NULL;
+    OWN(qc_collection) *seen = NULL;
     struct qc_calibration *c = NULL;
     struct qc_calibration_options o = {.activation = qc_observer_find("output"),
                                        .weight = qc_observer_find("minmax"),
                                        .settings = CASE_WORKERS(1),
                                        .channels = true};
     const char *const names[] = {"x"};
-    cr_assert(case_simulate(&r, g, &setup, &st) && qc_collection_new(&seen, 1, names, QC_NEED_HISTOGRAM, &st), "%s",
-              st.message);
-    cr_expect(!qc_choose(&c, r.simulated, seen, "a.h5", &o, &st) && st.code == QC_USAGE &&
-                  strstr(st.message, "--channel-statistics on"),
-              "%s", st.message);
-    qc_collection_free(seen);
+    MUST(case_simulate(&r, g, &setup, ST) && qc_collection_new(&seen, 1, names, QC_NEED_HISTOGRAM, ST));
+    cr_expect(!qc_choose(&c, r.simulated, seen, "a.h5", &o, ST) && failure.code == QC_USAGE &&
+                  strstr(failure.message, "--channel-statistics on"),
+              "%s", failure.message);
     case_free(&r);
-    qc_graph_free(g);
 }
 
 /* What a pattern stores itself - a sum - is found in the statistics as what is stored behind it. */
@@ -194,20 +176,16 @@ Test(channel_quantizers, sums_have_channels)
         "%2) {group=4}\n%4 \"s\" = Add(%3, %1)\n"
         "%5 \"y\" = Conv(%4, %2) {group=4}\n%6 \"a\" = AveragePool(%5) {kernel_shape=[2,2]}\noutput \"a\" %6\n";
     static const char *const quantizers[] = {"x", "c", "s", "y"};
-    char path[CASE_PATH];
-    struct qc_status st = QC_STATUS_INIT;
+    CASE_FILE path[CASE_PATH];
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = test_graph(text);
-    struct case_run r;
+    OWN(qc_graph) *g = test_graph(text);
+    CASE_RUN r;
     write_images(path);
     setup.scheme.activation.per_channel = true;
-    cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
+    MUST(case_calibrate(&r, g, path, &setup, ST));
     for (size_t i = 0; i < sizeof quantizers / sizeof *quantizers; i++)
         cr_expect_eq(r.simulated->qparams_of[case_quantizer(r.simulated, quantizers[i])].count, CHANNELS, "%s",
                      quantizers[i]);
     for (size_t i = 0; i < r.calibration->warnings.count; i++)
         cr_expect(!strstr(r.calibration->warnings.lines[i], "one scale"), "%s", r.calibration->warnings.lines[i]);
-    case_free(&r);
-    qc_graph_free(g);
-    case_unlink(path);
 }

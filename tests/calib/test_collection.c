@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "calib/statistics/statistics.h"
 #include "calib_case.h"
-#include "tests/extent.h"
 
 static const char sha_a[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 static const char sha_b[] = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
@@ -60,14 +55,13 @@ static struct qc_collect_options options_of(const char *data_sha, unsigned worke
 
 static struct qc_collection *collect(const struct setting *s, size_t shard, size_t shards, unsigned workers)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_collection *c = NULL;
     struct qc_collect_options o = options_of(sha_a, workers);
     struct qc_selection some = {.samples = SAMPLES, .shard = shard, .shards = shards};
     o.extremes = s->extremes;
     if (s->channels) o.channel_axes = s->axes;
-    cr_assert(qc_dataset_select(s->data, &some, &st), "%s", st.message);
-    cr_assert(qc_collect(&c, NULL, s->g, s->count, s->values, s->names, s->data, &o, &st), "%s", st.message);
+    MUST(qc_dataset_select(s->data, &some, ST));
+    MUST(qc_collect(&c, NULL, s->g, s->count, s->values, s->names, s->data, &o, ST));
     return c;
 }
 
@@ -78,17 +72,15 @@ struct bytes {
 
 static struct bytes encode(const struct qc_collection *c)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct bytes b;
-    cr_assert(qc_statistics_encode(&b.data, &b.size, c, &st), "%s", st.message);
+    MUST(qc_statistics_encode(&b.data, &b.size, c, ST));
     return b;
 }
 
 static struct qc_collection *decode(const struct bytes *b)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_collection *c = NULL;
-    cr_assert(qc_statistics_decode(&c, b->data, b->size, &st), "%s", st.message);
+    MUST(qc_statistics_decode(&c, b->data, b->size, ST));
     return c;
 }
 
@@ -110,7 +102,6 @@ static void check_partitions(bool channels)
     struct bytes whole = encode(one);
     cr_expect_eq(qc_collection_samples(one), SAMPLES);
     for (int round = 0; round < 12 / (int)test_one_of(2, 4); round++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_collection *parts[SAMPLES];
         size_t n = 1 + (size_t)(test_random(&random) % 9);
         for (size_t k = 0; k < n; k++) {
@@ -125,12 +116,12 @@ static void check_partitions(bool channels)
         while (n > 1) { /* two at random become one */
             size_t i = (size_t)(test_random(&random) % n), k = (size_t)(test_random(&random) % (n - 1));
             if (k >= i) k++;
-            cr_assert(qc_collection_merge(parts[i], parts[k], &st), "%s", st.message);
+            MUST(qc_collection_merge(parts[i], parts[k], ST));
             qc_collection_free(parts[k]);
             parts[k] = parts[--n];
         }
         expect_bytes(parts[0], &whole, "merged");
-        cr_expect(qc_collection_check_whole(parts[0], &st), "%s", st.message);
+        SHOULD(qc_collection_check_whole(parts[0], ST));
         qc_collection_free(parts[0]);
     }
     qc_collection_free(one);
@@ -173,11 +164,10 @@ Test(collection, channels_add_up_to_the_tensor)
                   "%s", c->values[i].name);
     }
     s.channels = false;
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_collection *without = collect(&s, 0, 0, 1);
-    cr_expect(!qc_collection_merge(c, without, &st) && st.code == QC_BAD_INPUT &&
-                  strstr(st.message, "statistics of channels"),
-              "%s", st.message);
+    cr_expect(!qc_collection_merge(c, without, ST) && failure.code == QC_BAD_INPUT &&
+                  strstr(failure.message, "statistics of channels"),
+              "%s", failure.message);
     qc_collection_free(without);
     qc_collection_free(c);
     close_setting(&s);
@@ -187,19 +177,17 @@ Test(collection, channels_add_up_to_the_tensor)
 Test(collection, extremes_know_their_sample)
 {
     struct setting s;
-    struct qc_status st = QC_STATUS_INIT;
     open_setting(&s);
     struct qc_collection *parts[2][2], *fresh[2];
     for (int turn = 0; turn < 2; turn++)
         for (int k = 0; k < 2; k++) {
             struct qc_collect_options o = options_of(k ? sha_a : sha_b, 2); /* the second one comes first */
-            cr_assert(qc_dataset_select(s.data, &(struct qc_selection){.samples = k ? 7 : 31}, &st));
-            cr_assert(qc_collect(&parts[turn][k], NULL, s.g, s.count, s.values, s.names, s.data, &o, &st), "%s",
-                      st.message);
+            MUST(qc_dataset_select(s.data, &(struct qc_selection){.samples = k ? 7 : 31}, ST));
+            MUST(qc_collect(&parts[turn][k], NULL, s.g, s.count, s.values, s.names, s.data, &o, ST));
         }
     for (int turn = 0; turn < 2; turn++) {
         fresh[turn] = parts[turn][turn];
-        cr_assert(qc_collection_merge(fresh[turn], parts[turn][!turn], &st), "%s", st.message);
+        MUST(qc_collection_merge(fresh[turn], parts[turn][!turn], ST));
     }
     struct bytes first = encode(fresh[0]);
     expect_bytes(fresh[1], &first, "the other way round");
@@ -212,11 +200,11 @@ Test(collection, extremes_know_their_sample)
     const size_t n = qc_dataset_elements(s.data, 0);
     float *x = malloc(n * sizeof *x), max = -INFINITY;
     uint64_t where = QC_NO_SAMPLE;
-    cr_assert(x && qc_dataset_scratch_new(&scratch, &st));
+    cr_assert(x && qc_dataset_scratch_new(&scratch, ST));
     for (size_t part = 0; part < 2; part++) {
-        cr_assert(qc_dataset_select(s.data, &(struct qc_selection){.samples = part ? 31 : 7}, &st));
+        MUST(qc_dataset_select(s.data, &(struct qc_selection){.samples = part ? 31 : 7}, ST));
         for (size_t u = 0; u < qc_dataset_units(s.data); u++) {
-            cr_assert(qc_dataset_read(x, s.data, 0, u, scratch, &st), "%s", st.message);
+            MUST(qc_dataset_read(x, s.data, 0, u, scratch, ST));
             for (size_t i = 0; i < n; i++)
                 if (x[i] > max) {
                     max = x[i];
@@ -257,7 +245,6 @@ static bool until(void *user, size_t done, size_t count)
 static void check_checkpoints(bool channels)
 {
     struct setting s;
-    struct qc_status st = QC_STATUS_INIT;
     struct saved saved = {.stop = SIZE_MAX};
     open_setting(&s);
     s.channels = channels;
@@ -269,7 +256,7 @@ static void check_checkpoints(bool channels)
     o.save_user = &saved;
     settings.progress = until;
     settings.progress_user = &saved;
-    cr_assert(qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, &st), "%s", st.message);
+    MUST(qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, ST));
     expect_bytes(c, &whole, "saved after every sample");
     qc_collection_free(c);
     cr_assert_geq(saved.count, SAMPLES / 3);
@@ -279,8 +266,7 @@ static void check_checkpoints(bool channels)
         o.channel_axes = channels ? s.axes : NULL;
         o.so_far = decode(&saved.bytes[i]);
         uint64_t before = qc_collection_samples(o.so_far);
-        cr_expect(qc_collection_check_whole(o.so_far, &st) == (before == SAMPLES));
-        st = QC_STATUS_INIT;
+        cr_expect(qc_collection_check_whole(o.so_far, ST) == (before == SAMPLES));
         o.channel_axes = channels ? s.axes : NULL;
         o.save = save;
         o.save_user = &later;
@@ -288,15 +274,14 @@ static void check_checkpoints(bool channels)
         settings.progress = until;
         settings.progress_user = &later;
         c = NULL;
-        if (!qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, &st)) { /* stopped once more */
-            cr_assert_eq(st.code, QC_INTERRUPTED, "%s", st.message);
+        if (!qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, ST)) { /* stopped once more */
+            cr_assert_eq(failure.code, QC_INTERRUPTED, "%s", failure.message);
             cr_assert_eq(later.count, 1);
-            st = QC_STATUS_INIT;
             o = options_of(sha_a, 3);
             o.channel_axes = channels ? s.axes : NULL;
             o.so_far = decode(&later.bytes[0]);
             cr_expect_eq(qc_collection_samples(o.so_far), before < 45 ? 45 : before + 1);
-            cr_assert(qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, &st), "%s", st.message);
+            MUST(qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, ST));
         } else {
             cr_expect_eq(before, SAMPLES);
         }
@@ -311,7 +296,7 @@ static void check_checkpoints(bool channels)
     o.save = save;
     o.save_user = &seldom;
     o.save_times = 1e12;
-    cr_assert(qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, &st), "%s", st.message);
+    MUST(qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, ST));
     cr_expect_eq(seldom.count, 2, "saved %zu times after one that took long", seldom.count);
     expect_bytes(c, &whole, "saved at the first sample and at the end");
     qc_collection_free(c);
@@ -344,7 +329,6 @@ Test(collection, what_does_not_belong_together_is_refused)
         {model_sha, sha_a, "input: input\n", "--samples", 9, 1, 2, 4, QC_NEED_HISTOGRAM},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_collection *c[2] = {NULL, NULL};
         for (int k = 0; k < 2; k++) {
             struct qc_collect_options o = options_of(k ? cases[i].data : sha_a, 1);
@@ -357,13 +341,10 @@ Test(collection, what_does_not_belong_together_is_refused)
                                              .shard = cases[i].shard,
                                              .shards = cases[i].shards};
             }
-            cr_assert(qc_dataset_select(s.data, &some, &st));
-            cr_assert(qc_collect(&c[k], NULL, s.g, k ? cases[i].count : 4, s.values, s.names, s.data, &o, &st), "%s",
-                      st.message);
+            MUST(qc_dataset_select(s.data, &some, ST));
+            MUST(qc_collect(&c[k], NULL, s.g, k ? cases[i].count : 4, s.values, s.names, s.data, &o, ST));
         }
-        cr_expect(!qc_collection_merge(c[0], c[1], &st), "%s", cases[i].says);
-        cr_expect_eq(st.code, QC_BAD_INPUT);
-        cr_expect(strstr(st.message, cases[i].says), "expected '%s', got: %s", cases[i].says, st.message);
+        REFUSES(qc_collection_merge(c[0], c[1], ST), QC_BAD_INPUT, cases[i].says);
         for (int k = 0; k < 2; k++) qc_collection_free(c[k]);
     }
     close_setting(&s);
@@ -372,15 +353,13 @@ Test(collection, what_does_not_belong_together_is_refused)
 /* Ranges of samples: joined where they touch, refused where they overlap, at either end. */
 Test(collection, ranges_touch_but_do_not_overlap)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_collection *c = NULL;
+    OWN(qc_collection) *c = NULL;
     size_t part;
     struct qc_part of = {.samples = 100, .chosen = 100};
     memcpy(of.sha256, sha_a, sizeof of.sha256);
-    cr_assert(qc_collection_new(&c, 0, NULL, QC_NEED_HISTOGRAM, &st) && qc_collection_add_part(&part, c, &of, &st));
+    cr_assert(qc_collection_new(&c, 0, NULL, QC_NEED_HISTOGRAM, ST) && qc_collection_add_part(&part, c, &of, ST));
     static const struct qc_sample_range good[] = {{0, 20, 10}, {0, 40, 10}, {0, 30, 10}, {0, 10, 10}, {0, 60, 1}};
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-        cr_assert(qc_collection_add_range(c, good[i], &st), "%s", st.message);
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) MUST(qc_collection_add_range(c, good[i], ST));
     cr_assert_eq(c->range_count, 2);
     cr_expect(c->ranges[0].first == 10 && c->ranges[0].count == 40 && c->ranges[1].first == 60 &&
               c->ranges[1].count == 1);
@@ -390,7 +369,6 @@ Test(collection, ranges_touch_but_do_not_overlap)
         cr_expect(!qc_collection_add_range(c, bad[i], &no) && no.code == QC_BAD_INPUT, "range %zu was taken", i);
     }
     cr_expect_eq(qc_collection_samples(c), 41);
-    qc_collection_free(c);
 }
 
 /* Whatever a file holds: an error, or what was written. */
@@ -408,23 +386,22 @@ static void check_damage(bool channels)
     char *copy = malloc(whole.size);
     cr_assert(copy);
     for (int i = 0; i < files; i++) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_collection *c = NULL;
+        OWN(qc_collection) *c = NULL;
         size_t size = whole.size;
         memcpy(copy, whole.data, size);
         if (i % 3 == 0)
             size = (size_t)(test_random(&random) % size);
         else
             for (int k = 0; k < i % 3; k++) copy[test_random(&random) % size] ^= (char)(1 << test_random(&random) % 8);
-        if (qc_statistics_decode(&c, copy, size, &st)) {
+        if (qc_statistics_decode(&c, copy, size, ST)) {
             cr_expect_eq(size, whole.size, "accepted cut to %zu bytes", size);
             expect_bytes(c, &whole, "accepted");
         } else {
             refused++;
-            cr_expect(st.code == QC_BAD_INPUT || st.code == QC_UNSUPPORTED || st.code == QC_MACHINE, "%s", st.message);
-            cr_expect(*st.message);
+            cr_expect(failure.code == QC_BAD_INPUT || failure.code == QC_UNSUPPORTED || failure.code == QC_MACHINE,
+                      "%s", failure.message);
+            cr_expect(*failure.message);
         }
-        qc_collection_free(c);
     }
     cr_expect_gt(refused, (size_t)files * 2 / 5);
     free(copy);

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Errors of one graph against another, and the bits of accumulators. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "calib/metrics/measure.h"
 #include "calib_case.h"
-#include "tests/graph_reader/test_graph.h"
 
 static double relative(double got, double expected)
 {
@@ -118,15 +112,14 @@ static struct qc_affine affine_of(const struct qc_graph *g, const char *quantize
 /* Input, accumulator and result in plain integers, with the contract of arith/. */
 Test(measure, is_what_integers_by_hand_give)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = test_graph(conv);
-    struct case_run r;
+    OWN(qc_graph) *g = test_graph(conv);
+    CASE_RUN r;
     float x[SAMPLES][2][PIXELS];
-    char path[CASE_PATH];
+    CASE_FILE path[CASE_PATH];
     write_images(path, x);
     setup.method = "percentile:p=95"; /* so that something is clipped */
-    cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
+    MUST(case_calibrate(&r, g, path, &setup, ST));
     const struct qc_affine in = affine_of(r.folded, "x"), out = affine_of(r.folded, "c");
     const struct qc_qparams *ws = &r.folded->qparams_of[case_quantizer(r.folded, "w")];
     const struct qc_levels u8 = qc_levels_of(QC_U8, false), i8 = qc_levels_of(QC_I8, true),
@@ -159,9 +152,9 @@ Test(measure, is_what_integers_by_hand_give)
         }
     cr_assert_gt(input.saturated, 2);
     for (unsigned workers = 1; workers <= 4; workers *= 2) {
-        struct qc_measurement *m = NULL;
+        OWN(qc_measurement) *m = NULL;
         struct qc_settings options = {.workers = workers};
-        cr_assert(qc_measure(&m, r.normalised, r.folded, r.data, &options, &st), "%s", st.message);
+        MUST(qc_measure(&m, r.normalised, r.folded, r.data, &options, ST));
         const struct qc_error *quantizers[] = {&m->quantizers[case_quantizer(r.folded, "x")],
                                                &m->quantizers[case_quantizer(r.folded, "c")], &m->outputs[0]},
                               *expected[] = {&input, &result, &result};
@@ -178,26 +171,21 @@ Test(measure, is_what_integers_by_hand_give)
         for (qc_id s = 1; s <= m->qparams_count; s++) seen = fmax(seen, m->accumulator_max[s]);
         cr_expect_eq(seen, most, "largest accumulator %g, not %g", seen, most);
         cr_expect_eq(m->samples, SAMPLES);
-        qc_measurement_free(m);
     }
-    case_free(&r);
-    case_unlink(path);
-    qc_graph_free(g);
 }
 
 Test(measure, is_the_same_for_any_number_of_workers)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
-    struct case_run r;
+    OWN(qc_graph) *g = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
+    CASE_RUN r;
     struct qc_measurement *one = NULL, *m = NULL;
     setup.samples = 24;
-    cr_assert(case_calibrate(&r, g, QC_TEST_SOURCE "/datasets/digits_calib.h5", &setup, &st), "%s", st.message);
-    cr_assert(qc_measure(&one, r.normalised, r.folded, r.data, CASE_WORKERS(1), &st), "%s", st.message);
+    MUST(case_calibrate(&r, g, QC_TEST_SOURCE "/datasets/digits_calib.h5", &setup, ST));
+    MUST(qc_measure(&one, r.normalised, r.folded, r.data, CASE_WORKERS(1), ST));
     cr_expect_gt(qc_error_sqnr_db(&one->outputs[0]), 15);
     for (unsigned workers = 2; workers <= 4; workers++) {
-        cr_assert(qc_measure(&m, r.normalised, r.folded, r.data, CASE_WORKERS(workers), &st), "%s", st.message);
+        MUST(qc_measure(&m, r.normalised, r.folded, r.data, CASE_WORKERS(workers), ST));
         for (qc_id s = 1; s <= one->qparams_count; s++) {
             cr_expect(memcmp(&one->quantizers[s], &m->quantizers[s], sizeof *m->quantizers) == 0,
                       "%u workers: quantizer %u", workers, s);
@@ -207,28 +195,23 @@ Test(measure, is_the_same_for_any_number_of_workers)
         qc_measurement_free(m);
     }
     qc_measurement_free(one);
-    case_free(&r);
-    qc_graph_free(g);
 }
 
 Test(measure, a_memory_limit_says_what_is_needed)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = test_graph(conv);
-    struct case_run r;
+    OWN(qc_graph) *g = test_graph(conv);
+    CASE_RUN r;
     struct qc_measurement *m = NULL;
     float x[SAMPLES][2][PIXELS];
-    char path[CASE_PATH];
+    CASE_FILE path[CASE_PATH];
     write_images(path, x);
-    cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
+    MUST(case_calibrate(&r, g, path, &setup, ST));
     cr_expect(
-        !qc_measure(&m, r.normalised, r.folded, r.data, &(struct qc_settings){.workers = 2, .memory_limit = 100}, &st));
-    cr_expect(st.code == QC_MACHINE && strstr(st.message, "--memory-limit") && strstr(st.message, "needs"), "%s",
-              st.message);
-    case_free(&r);
-    case_unlink(path);
-    qc_graph_free(g);
+        !qc_measure(&m, r.normalised, r.folded, r.data, &(struct qc_settings){.workers = 2, .memory_limit = 100}, ST));
+    cr_expect(failure.code == QC_MACHINE && strstr(failure.message, "--memory-limit") &&
+                  strstr(failure.message, "needs"),
+              "%s", failure.message);
 }
 
 /* ---- Bits ---- */
@@ -292,9 +275,8 @@ static double brute_force(const struct qc_graph *g, const float weights[4], cons
 Test(bits, of_an_accumulator_are_those_of_the_worst_input)
 {
     for (size_t i = 0; i < sizeof accumulators / sizeof *accumulators; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct case_setup setup = CASE_SETUP;
-        struct case_run r;
+        CASE_RUN r;
         float x[SAMPLES][2][PIXELS], w[4], b[2];
         char path[CASE_PATH], text[512];
         int32_t zero_point = accumulators[i].zero_point;
@@ -306,13 +288,12 @@ Test(bits, of_an_accumulator_are_those_of_the_worst_input)
                 accumulators[i].weights, accumulators[i].bias);
         cr_assert_eq(sscanf(accumulators[i].weights, "{%f, %f, %f, %f}", &w[0], &w[1], &w[2], &w[3]), 4);
         cr_assert_eq(sscanf(accumulators[i].bias, "{%f, %f}", &b[0], &b[1]), 2);
-        struct qc_graph *g = test_graph(text);
-        cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-        cr_assert(qc_graph_bind_quantizer(r.folded, case_quantizer(r.folded, "x"), 1, &scale, &zero_point, &st), "%s",
-                  st.message);
+        OWN(qc_graph) *g = test_graph(text);
+        MUST(case_calibrate(&r, g, path, &setup, ST));
+        MUST(qc_graph_bind_quantizer(r.folded, case_quantizer(r.folded, "x"), 1, &scale, &zero_point, ST));
         unsigned bits = 0, counted = 0;
         for (qc_id id = 1; id <= r.folded->node_count; id++) {
-            cr_assert(qc_accumulator_bits(&bits, r.folded, id, &st), "%s", st.message);
+            MUST(qc_accumulator_bits(&bits, r.folded, id, ST));
             cr_expect_eq(bits != 0, r.folded->nodes[id].op == QC_OP_Conv);
             if (!bits) continue;
             unsigned expected = qc_bits_for(brute_force(r.folded, w, b));
@@ -320,8 +301,6 @@ Test(bits, of_an_accumulator_are_those_of_the_worst_input)
             counted++;
         }
         cr_expect_eq(counted, 1);
-        case_free(&r);
         case_unlink(path);
-        qc_graph_free(g);
     }
 }

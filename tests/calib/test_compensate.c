@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Compensated rounding against brute force and against the published form with the inverse. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "calib/weights/compensation.h"
 #include "calib_case.h"
@@ -37,9 +33,8 @@ static void make(struct problem *p, size_t n, double level, uint64_t seed)
 static bool factorise(double *a, size_t *order, size_t n, double damping, double *scratch, unsigned workers)
 {
     bool definite;
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_pool_options team = {.workers = workers};
-    cr_assert(qc_factorise(&definite, a, order, n, damping, scratch, &team, &st), "%s", st.message);
+    MUST(qc_factorise(&definite, a, order, n, damping, scratch, &team, ST));
     return definite;
 }
 
@@ -320,7 +315,8 @@ Test(compensate, factors_are_the_same_bits_for_any_workers_and_blocks)
 {
     enum { WIDE = 2 * QC_FACTOR_PANEL + QC_TILE + 5 };
     const size_t n = WIDE, bytes = n * n * sizeof(double);
-    double *h = calloc(n * n, sizeof *h), *plain = malloc(bytes), *scratch = malloc(QC_FACTOR_SCRATCH(n) * sizeof *h);
+    QC_FREED double *h = calloc(n * n, sizeof *h), *plain = malloc(bytes),
+                    *scratch = malloc(QC_FACTOR_SCRATCH(n) * sizeof *h);
     size_t order[WIDE];
     uint64_t seed = 3;
     cr_assert(h && plain && scratch);
@@ -334,7 +330,7 @@ Test(compensate, factors_are_the_same_bits_for_any_workers_and_blocks)
             plain[i * n + j] = i == j ? sqrt(s) : s / plain[j * n + j];
         }
     for (unsigned workers = 1; workers <= 3; workers++) {
-        double *a = malloc(bytes);
+        QC_FREED double *a = malloc(bytes);
         cr_assert(a);
         memcpy(a, h, bytes);
         cr_assert(factorise(a, order, n, 0, scratch, workers));
@@ -346,11 +342,7 @@ Test(compensate, factors_are_the_same_bits_for_any_workers_and_blocks)
                           workers, i, j, a[i * n + j], expected);
             }
         }
-        free(a);
     }
-    free(h);
-    free(plain);
-    free(scratch);
 }
 
 enum { LIMIT = 128 };

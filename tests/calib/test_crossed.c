@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weights that compensate errors of their input, against the equations that define them. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "calib/moments/moments_kernel.h"
 #include "calib/weights/compensation.h"
 #include "calib_case.h"
-#include "tests/graph_reader/test_graph.h"
 
 enum { N = 20, ROWS = 200 };
 static const double DAMPING = 0.01;
@@ -39,13 +33,12 @@ Test(crossed, the_target_solves_its_equations)
     size_t order[N];
     uint64_t seed = 7;
     bool definite;
-    struct qc_status st = QC_STATUS_INIT;
     make(h, cross, &seed);
     make(held_h, held_cross, &seed);
     for (size_t i = 0; i < N * QC_LANES; i++) x[i] = (double)case_normal(&seed);
     memcpy(factor, h, sizeof factor);
     const struct qc_pool_options team = {.workers = 1};
-    cr_assert(qc_factorise(&definite, factor, order, N, DAMPING, panel, &team, &st) && definite);
+    cr_assert(qc_factorise(&definite, factor, order, N, DAMPING, panel, &team, ST) && definite);
     struct qc_crossed c = {
         .w = N, .h = h, .cross = cross, .factor = factor, .order = order, .held_h = held_h, .held_cross = held_cross};
     for (int held = 0; held < 2; held++) {
@@ -89,14 +82,13 @@ Test(crossed, the_target_solves_its_equations)
 static void expect_parts_apart(const struct qc_second_moments_layer *l, size_t w)
 {
     const unsigned fit = 1, judge = ((1u << QC_MOMENTS_PARTS) - 1) & ~fit;
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_crossed both = {0}, each[2] = {{0}};
     const size_t square = w * w * sizeof(double);
-    double *mean = malloc(2 * w * sizeof *mean);
-    cr_assert(mean && qc_crossed_new(&both, l, &st), "%s", st.message);
+    QC_FREED double *mean = malloc(2 * w * sizeof *mean);
+    MUST(mean && qc_crossed_new(&both, l, ST));
     qc_crossed_read(&both, mean, mean + w, l, fit, judge, true);
     for (size_t k = 0; k < 2; k++) {
-        cr_assert(qc_crossed_new(&each[k], l, &st), "%s", st.message);
+        MUST(qc_crossed_new(&each[k], l, ST));
         qc_crossed_read(&each[k], mean, mean + w, l, k ? judge : fit, k ? judge : fit, true);
         cr_expect_not(each[k].held);
     }
@@ -106,7 +98,6 @@ static void expect_parts_apart(const struct qc_second_moments_layer *l, size_t w
     cr_expect(!memcmp(both.held_h, each[1].h, square) && !memcmp(both.held_cross, each[1].cross, square));
     qc_crossed_free(&both);
     for (size_t k = 0; k < 2; k++) qc_crossed_free(&each[k]);
-    free(mean);
 }
 
 /* A layer and its float form, in rows and with channels last, against sums in double precision. Numbers are whole and
@@ -114,7 +105,6 @@ static void expect_parts_apart(const struct qc_second_moments_layer *l, size_t w
 Test(crossed, pairs_are_read_where_they_are)
 {
     enum { C = 3, H = 4, W = 4, SIZE = C * H * W, COLUMNS = 4 * C, UNITS = 20, PLACES = (H - 1) * (W - 1) };
-    struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
     struct case_run r = {0};
     char text[2048], *numbers = case_numbers(8 * COLUMNS, 0.3f, 17);
@@ -123,8 +113,8 @@ Test(crossed, pairs_are_read_where_they_are)
                                   "%%3 \"y\" = Conv(%%1, %%2)\noutput \"y\" %%3\n",
                                   numbers),
                  sizeof text);
-    struct qc_graph *g = test_graph(text);
-    cr_assert(case_simulate(&r, g, &setup, &st), "%s", st.message);
+    OWN(qc_graph) *g = test_graph(text);
+    MUST(case_simulate(&r, g, &setup, ST));
     const struct qc_shape shape = QC_SHAPE(1, C, H, W);
     for (int layout = 0; layout < 2; layout++) {
         bool pairs[64] = {false};
@@ -136,9 +126,9 @@ Test(crossed, pairs_are_read_where_they_are)
         for (qc_id id = 1; id <= r.simulated->node_count; id++)
             if (r.simulated->nodes[id].op == QC_OP_Conv) node = id;
         pairs[node] = true;
-        struct qc_second_moments *m = NULL;
-        cr_assert(qc_second_moments_new_pairs(&m, r.simulated, pairs, &st), "%s", st.message);
-        cr_assert(qc_second_moments_begin(m, 1, &st));
+        OWN(qc_second_moments) *m = NULL;
+        MUST(qc_second_moments_new_pairs(&m, r.simulated, pairs, ST));
+        MUST(qc_second_moments_begin(m, 1, ST));
         for (uint64_t u = 0; u < UNITS; u++) {
             float rows[2][SIZE], shown[2][SIZE];
             for (size_t i = 0; i < SIZE; i++) {
@@ -156,7 +146,7 @@ Test(crossed, pairs_are_read_where_they_are)
             for (size_t i = 0; i < SIZE; i++)
                 most = fmaxf(most, fmaxf(fabsf(rows[0][i]), fabsf(rows[1][i] - rows[0][i])));
             cr_expect_eq(peak, most);
-            cr_assert(qc_second_moments_observe_pair(m, 0, u, node, peak, &v[0], shown[1], &st), "%s", st.message);
+            MUST(qc_second_moments_observe_pair(m, 0, u, node, peak, &v[0], shown[1], ST));
             for (size_t place = 0; place < PLACES; place++) {
                 double x[COLUMNS], e[COLUMNS];
                 for (size_t tap = 0; tap < 4; tap++)
@@ -175,11 +165,11 @@ Test(crossed, pairs_are_read_where_they_are)
                 }
             }
         }
-        cr_assert(qc_second_moments_end(m, &st));
+        MUST(qc_second_moments_end(m, ST));
         struct qc_crossed c = {0};
         const struct qc_second_moments_layer *l = qc_second_moments_of(m, NULL, node);
         const unsigned all = (1 << QC_MOMENTS_PARTS) - 1;
-        cr_assert(qc_crossed_new(&c, l, &st) && c.w == COLUMNS);
+        cr_assert(qc_crossed_new(&c, l, ST) && c.w == COLUMNS);
         qc_crossed_read(&c, real, quantized, l, all, all, false);
         const double count = UNITS * PLACES;
         for (size_t i = 0; i < COLUMNS; i++) {
@@ -193,9 +183,7 @@ Test(crossed, pairs_are_read_where_they_are)
         expect_parts_apart(l, COLUMNS);
         qc_crossed_free(&c);
         qc_second_moments_forget(m, node);
-        qc_second_moments_free(m);
     }
     case_free(&r);
-    qc_graph_free(g);
     free(numbers);
 }

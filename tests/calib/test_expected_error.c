@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ranges extend to the expected values of unseen samples. */
-#include <criterion/criterion.h>
-#include <math.h>
 
 #include "arith/float_level.h"
 #include "calib/ranges/quantizer_channels.h"
@@ -19,28 +17,26 @@ struct seen {
 
 static void see(struct seen *s, size_t samples, double spread)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_scan *scan = NULL;
-    cr_assert(qc_histogram_new(&s->h, QC_NEED_HISTOGRAM, &st) && qc_scan_new(&scan, QC_NEED_HISTOGRAM, &st));
+    cr_assert(qc_histogram_new(&s->h, QC_NEED_HISTOGRAM, ST) && qc_scan_new(&scan, QC_NEED_HISTOGRAM, ST));
     uint64_t seed = 5;
     for (size_t u = 0; u < samples; u++) {
         float x[EACH];
         for (size_t i = 0; i < EACH; i++) x[i] = (float)fmin(1, fabs(case_normal(&seed)) / 3);
         x[0] = (float)(1 - spread * log(((double)u + 0.5) / (double)samples));
-        cr_assert(qc_scan_values(scan, x, EACH, &st));
+        MUST(qc_scan_values(scan, x, EACH, ST));
         s->of[u] = qc_extremes_of(x, EACH, u);
     }
-    cr_assert(qc_histogram_add_scan(s->h, scan, &st));
+    MUST(qc_histogram_add_scan(s->h, scan, ST));
     qc_scan_free(scan);
     s->series = (struct qc_series){.count = samples, .items = s->of};
 }
 
 static double end_of(const struct seen *s, double from, double clip, double known_hi)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_range range = {.lo = 0, .hi = from};
     const struct qc_unseen what = {.clip = clip, .levels = {0, 255}, .known_lo = 0, .known_hi = known_hi};
-    cr_assert(qc_widen_for_unseen(&range, s->h, &s->series, &what, &st), "%s", st.message);
+    MUST(qc_widen_for_unseen(&range, s->h, &s->series, &what, ST));
     cr_expect(range.lo == 0);
     return range.hi;
 }
@@ -87,7 +83,6 @@ Test(expected_error, floats_are_rounded_in_proportion)
 {
     static float x[SAMPLES * EACH];
     const struct qc_levels floats = {.lo = -448, .hi = 448, .mantissa = 3, .least = -6};
-    struct qc_status st = QC_STATUS_INIT;
     struct seen s;
     see(&s, SAMPLES, 0.5);
     uint64_t seed = 5;
@@ -105,7 +100,7 @@ Test(expected_error, floats_are_rounded_in_proportion)
     struct qc_range range = {.lo = 0, .hi = from};
     const struct qc_unseen what = {
         .clip = 1, .levels = floats, .symmetry = QC_SYMMETRIC, .known_lo = 0, .known_hi = INFINITY};
-    cr_assert(qc_widen_for_unseen(&range, s.h, &s.series, &what, &st), "%s", st.message);
+    MUST(qc_widen_for_unseen(&range, s.h, &s.series, &what, ST));
     for (int k = 0; k <= 128; k++) {
         const double end = k < 128 ? from + (1.06 * top - from) * k / 127 : range.hi,
                      scale = (double)qc_affine_from_range(0, end, floats, QC_SYMMETRIC).scale;

@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ranges from few samples. */
-#include <criterion/criterion.h>
-#include <math.h>
 
 #include "calib/ranges/quantizer_channels.h"
 #include "calib_case.h"
 
 static struct qc_histogram *seen(bool integers)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_histogram *h = NULL;
-    struct qc_scan *scan = NULL;
+    OWN(qc_scan) *scan = NULL;
     float x[4096];
     uint64_t seed = 3;
     for (size_t i = 0; i < 4096; i++) x[i] = integers ? (float)(i % 200) : (float)case_normal(&seed);
-    cr_assert(qc_histogram_new(&h, QC_NEED_HISTOGRAM, &st) && qc_scan_new(&scan, QC_NEED_HISTOGRAM, &st));
-    cr_assert(qc_scan_values(scan, x, 4096, &st));
-    cr_assert(qc_histogram_add_scan(h, scan, &st));
-    qc_scan_free(scan);
+    cr_assert(qc_histogram_new(&h, QC_NEED_HISTOGRAM, ST) && qc_scan_new(&scan, QC_NEED_HISTOGRAM, ST));
+    MUST(qc_scan_values(scan, x, 4096, ST));
+    MUST(qc_histogram_add_scan(h, scan, ST));
     return h;
 }
 
@@ -39,22 +35,20 @@ Test(few_samples, the_next_sample_goes_further)
 {
     cr_assert(fabs(WIDER - 1.29902) < 1e-5);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_histogram *h = seen(cases[i].integers);
+        OWN(qc_histogram) *h = seen(cases[i].integers);
         struct qc_range range = {.lo = -1, .hi = 7};
         const struct qc_series series = {.count = cases[i].count, .items = cases[i].items};
         qc_widen_for_few(&range, h, &series, -1e9, cases[i].known_hi);
         cr_expect(fabs(range.hi - cases[i].hi) < 1e-4, "case %zu: %.6f", i, range.hi);
         cr_expect_eq(range.lo, -1, "case %zu: %g", i, range.lo);
-        qc_histogram_free(h);
     }
     struct qc_extremes many[QC_MANY_SAMPLES];
     for (size_t i = 0; i < QC_MANY_SAMPLES; i++) many[i] = four[i % 4];
-    struct qc_histogram *h = seen(false);
+    OWN(qc_histogram) *h = seen(false);
     struct qc_range range = {.lo = -1, .hi = 7};
     qc_widen_for_few(&range, h, &(struct qc_series){.count = QC_MANY_SAMPLES, .items = many}, -1e9, 1e9);
     cr_expect_eq(range.hi, 7);
     h->tally.count = 1 << 22; /* of so many values what is rarer still costs a fourth */
     qc_widen_for_few(&range, h, &(struct qc_series){.count = 4, .items = four}, -1e9, 1e9);
     cr_expect(fabs(range.hi - 7 * (1 + (WIDER - 1) / 4)) < 1e-6, "%.9g", range.hi);
-    qc_histogram_free(h);
 }

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Scales of weights that keep narrow accumulators from overflowing. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "calib/accumulator/fit_accumulator.h"
 #include "calib/metrics/accuracy.h"
@@ -11,8 +7,6 @@
 #include "calib/weights/round_weights.h"
 #include "calib_case.h"
 #include "graph/core/verify.h"
-#include "tests/extent.h"
-#include "tests/graph_reader/test_graph.h"
 
 static const char *const calib = QC_TEST_SOURCE "/datasets/digits_calib.h5";
 static const char *const test = QC_TEST_SOURCE "/datasets/digits_test.h5";
@@ -21,24 +15,22 @@ static const char *const test = QC_TEST_SOURCE "/datasets/digits_test.h5";
 static void fit(struct case_run *r, struct qc_graph **model, enum qc_accumulator_bound bound, unsigned bits,
                 bool per_channel, unsigned workers)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
     const struct qc_settings o = {.plan = {.accumulator = {.bits = bits}}, .bound = bound, .workers = workers};
     setup.scheme.weight.per_channel = per_channel;
     setup.samples = 50;
     setup.moments = true;
     *model = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
-    cr_assert(case_calibrate(r, *model, calib, &setup, &st), "%s", st.message);
-    cr_assert(qc_fit_accumulators(r->calibration, r->simulated, r->data, &o, &st), "%s", st.message);
-    cr_assert(qc_graph_verify(r->simulated, &st), "%s", st.message);
+    MUST(case_calibrate(r, *model, calib, &setup, ST));
+    MUST(qc_fit_accumulators(r->calibration, r->simulated, r->data, &o, ST));
+    MUST(qc_graph_verify(r->simulated, ST));
 }
 
 static unsigned proven(const struct qc_graph *g)
 {
-    struct qc_status st = QC_STATUS_INIT;
     unsigned most = 0, bits = 0;
     for (qc_id id = 1; id <= g->node_count; id++) {
-        cr_assert(qc_accumulator_bits(&bits, g, id, &st), "%s", st.message);
+        MUST(qc_accumulator_bits(&bits, g, id, ST));
         most = bits > most ? bits : most;
     }
     return most;
@@ -47,17 +39,16 @@ static unsigned proven(const struct qc_graph *g)
 /* Results that overflow in the simulated graph; of those that could, results[0]. */
 static uint64_t overflows(const struct case_run *r, const char *path, struct qc_accumulator accumulator, double *top1)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
-    struct qc_dataset *data = case_open(r->simulated, path, true);
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    OWN(qc_dataset) *data = case_open(r->simulated, path, true);
     const struct qc_selection some = {.samples = qc_dataset_samples(data) / test_one_of(1, 4)};
     struct qc_overflows seen;
     struct qc_metric m;
     uint64_t all = 0;
     const struct qc_plan_options how = {.accumulator = accumulator};
     const struct qc_evaluation e = {.graph = r->simulated, .data = data, .how = &how, .settings = CASE_WORKERS(2)};
-    cr_assert(qc_dataset_select(data, &some, &st));
-    cr_assert(qc_evaluate_sums(&m, &seen, &e, a, &st), "%s", st.message);
+    MUST(qc_dataset_select(data, &some, ST));
+    MUST(qc_evaluate_sums(&m, &seen, &e, a, ST));
     for (size_t k = 0; k < seen.count; k++) {
         const struct qc_layer_overflow *l = &seen.layers[k];
         cr_expect(l->sums.results > 0 && l->sums.overflows <= l->sums.results &&
@@ -67,8 +58,6 @@ static uint64_t overflows(const struct case_run *r, const char *path, struct qc_
         all += l->sums.overflows;
     }
     if (top1) *top1 = m.value;
-    qc_dataset_free(data);
-    qc_arena_free(a);
     return all;
 }
 
@@ -116,8 +105,7 @@ Test(fit_accumulator, a_proof_holds_after_compensated_rounding)
 {
     for (int per_channel = 0; per_channel < 2; per_channel++)
         for (unsigned bits = 10; bits <= 16; bits += 3) {
-            struct qc_status st = QC_STATUS_INIT;
-            struct case_run r;
+            CASE_RUN r;
             struct qc_graph *g, *new[2];
             struct qc_weight_rounding *w[2];
             fit(&r, &g, QC_BOUND_PROVEN, bits, per_channel, 2);
@@ -127,8 +115,8 @@ Test(fit_accumulator, a_proof_holds_after_compensated_rounding)
                 settings.workers = 2;
                 settings.plan.accumulator.bits = k ? bits : 0;
                 const struct qc_round_weights_options o = {.settings = &settings};
-                cr_assert(qc_round_weights(&w[k], &new[k], r.simulated, r.second_moments, &o, &st), "%s", st.message);
-                cr_assert(qc_graph_verify(new[k], &st), "%s", st.message);
+                MUST(qc_round_weights(&w[k], &new[k], r.simulated, r.second_moments, &o, ST));
+                MUST(qc_graph_verify(new[k], ST));
             }
             for (size_t i = 0; i < w[1]->count; i++) {
                 const struct qc_rounded_weights *l = &w[1]->layers[i];
@@ -144,7 +132,6 @@ Test(fit_accumulator, a_proof_holds_after_compensated_rounding)
                 qc_graph_free(new[k]);
                 qc_weight_rounding_free(w[k]);
             }
-            case_free(&r);
             qc_graph_free(g);
         }
 }
@@ -152,22 +139,20 @@ Test(fit_accumulator, a_proof_holds_after_compensated_rounding)
 Test(fit_accumulator, costs_nothing_where_all_fits)
 {
     struct case_run r, plain;
-    struct qc_graph *g, *h;
+    OWN(qc_graph) *g = NULL, *h = NULL;
     fit(&plain, &h, QC_BOUND_PROVEN, 31, true, 1);
     fit(&r, &g, QC_BOUND_AUTO, 24, true, 1);
     expect_one_way(&plain, &r, false);
     cr_expect_eq(r.calibration->warnings.count, plain.calibration->warnings.count);
     case_free(&r);
     case_free(&plain);
-    qc_graph_free(g);
-    qc_graph_free(h);
 }
 
 Test(fit_accumulator, what_is_seen_does_not_overflow_and_keeps_the_accuracy)
 {
     static const struct qc_accumulator wrap = {.bits = 13, .overflow = QC_OVERFLOW_WRAP};
     struct case_run r, plain, proof;
-    struct qc_graph *g, *h, *k;
+    OWN(qc_graph) *g = NULL, *h = NULL, *k = NULL;
     double before, after, dear;
     fit(&plain, &h, QC_BOUND_SEEN, 31, true, 1);
     fit(&r, &g, QC_BOUND_SEEN, wrap.bits, true, 1);
@@ -181,15 +166,12 @@ Test(fit_accumulator, what_is_seen_does_not_overflow_and_keeps_the_accuracy)
     case_free(&proof);
     case_free(&r);
     case_free(&plain);
-    qc_graph_free(g);
-    qc_graph_free(h);
-    qc_graph_free(k);
 }
 
 Test(fit_accumulator, is_the_same_for_any_number_of_workers)
 {
     struct case_run one, many;
-    struct qc_graph *g, *h;
+    OWN(qc_graph) *g = NULL, *h = NULL;
     fit(&one, &g, QC_BOUND_AUTO, 15, true, 1);
     fit(&many, &h, QC_BOUND_AUTO, 15, true, 3);
     for (qc_id s = 1; s <= one.simulated->qparams_count; s++) {
@@ -199,35 +181,29 @@ Test(fit_accumulator, is_the_same_for_any_number_of_workers)
     }
     case_free(&one);
     case_free(&many);
-    qc_graph_free(g);
-    qc_graph_free(h);
 }
 
 /* Both operands come from the data: nothing can be raised, and that is said. */
 Test(fit_accumulator, products_of_activations_are_told)
 {
-    struct qc_status st = QC_STATUS_INIT;
     float values[4][16];
-    char path[CASE_PATH];
+    CASE_FILE path[CASE_PATH];
     for (int i = 0; i < 64; i++) values[i / 16][i % 16] = (float)(i % 7);
     const struct case_data set = {"x", QC_F32, values, 2, {4, 4}};
-    struct qc_graph *g = test_graph(
+    OWN(qc_graph) *g = test_graph(
         "graph \"g\" opset 0 simulated\nqparams @1 quantizer \"x\" u8 asymmetric bound scale 0.0625 zero 0\n"
         "qparams @2 product @1 @1\ninput %1 \"x\" f32[N,4,4]\n%2 : f32[N,4,4] @1 = simulated_quantize(%1)\n"
         "%3 \"a\" : f32[N,4,4] @2 axis 2 = MatMul \"both\"(%2, %2)\n%4 \"y\" : f32[N,4,4] = simulated_dequantize(%3)\n"
         "output \"y\" %4\n");
     case_write(path, &set, 1, 4);
-    struct qc_dataset *data = case_open(g, path, false);
+    OWN(qc_dataset) *data = case_open(g, path, false);
     struct qc_calibration c = {.arena = qc_arena_new(), .qparams_count = g->qparams_count};
-    c.choices = QC_NEW_ARRAY(c.arena, struct qc_choice, c.qparams_count + 1, &st);
+    c.choices = QC_NEW_ARRAY(c.arena, struct qc_choice, c.qparams_count + 1, ST);
     const struct qc_settings o = {.plan = {.accumulator = {.bits = 12}}, .workers = 1};
-    cr_assert(qc_fit_accumulators(&c, g, data, &o, &st), "%s", st.message);
+    MUST(qc_fit_accumulators(&c, g, data, &o, ST));
     cr_assert_eq(c.warnings.count, 1);
     cr_expect(strstr(c.warnings.lines[0], "'both' overflows") &&
                   strstr(c.warnings.lines[0], "both operands come from the data"),
               "%s", c.warnings.lines[0]);
     qc_arena_free(c.arena);
-    qc_dataset_free(data);
-    case_unlink(path);
-    qc_graph_free(g);
 }

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <math.h>
-#include <string.h>
 
 #include "arith/params.h"
 #include "calib/ranges/calibrate_parts.h"
-#include "tests/graph_reader/test_graph.h"
+#include "tests/check.h"
 
 static const char text[] = "graph \"g\" opset 13\n"
                            "qparams @1 quantizer \"w\" i8 symmetric weight restricted per_channel pairs 128 unbound\n"
@@ -27,14 +24,13 @@ static const struct {
 
 Test(fit_pairs, scales_are_raised_as_little_as_needed)
 {
-    struct qc_status st = QC_STATUS_INIT;
     enum { ROWS = sizeof rows / sizeof *rows };
     float scale[ROWS];
     const int32_t zero[ROWS] = {0};
     const struct qc_shape shape = QC_SHAPE(ROWS, 4);
-    struct qc_graph *g = test_graph(text);
+    OWN(qc_graph) *g = test_graph(text);
     cr_assert_eq(g->qparams_of[1].pair_limit, 128);
-    struct qc_tensor *t = qc_tensor_new(QC_F32, &shape, &st);
+    OWN(qc_tensor) *t = qc_tensor_new(QC_F32, &shape, ST);
     cr_assert(t);
     for (size_t i = 0; i < ROWS; i++) {
         memcpy((float *)t->data + 4 * i, rows[i].row, sizeof rows[i].row);
@@ -42,7 +38,7 @@ Test(fit_pairs, scales_are_raised_as_little_as_needed)
     }
     const struct qc_pair_fit fit = {.g = g, .quantizer = 1, .weights = t, .axis = 0};
     size_t raised = 0, expected = 0;
-    cr_assert(qc_fit_pairs(&raised, scale, zero, &fit, &st), "%s", st.message);
+    MUST(qc_fit_pairs(&raised, scale, zero, &fit, ST));
     for (size_t i = 0; i < ROWS; i++) {
         double most = 0;
         for (size_t k = 0; k < 4; k += 2) {
@@ -56,8 +52,6 @@ Test(fit_pairs, scales_are_raised_as_little_as_needed)
         expected += scale[i] > 1;
     }
     cr_expect(raised == expected && raised >= 2, "%zu raised", raised);
-    qc_tensor_unref(t);
-    qc_graph_free(g);
 }
 
 /* The largest sum of one sign of a pair, all weights of the row rounded. */
@@ -84,12 +78,11 @@ Test(fit_pairs, a_scale_is_the_first_step_that_keeps_the_limit)
     uint32_t random = 1;
     size_t raised = 0, kept = 0;
     for (size_t n = 1; n <= MOST; n += 6) {
-        struct qc_status st = QC_STATUS_INIT;
         float scale[ROWS];
         const int32_t zero[ROWS] = {0};
         const struct qc_shape shape = QC_SHAPE(ROWS, (int64_t)n);
-        struct qc_graph *g = test_graph(text);
-        struct qc_tensor *t = qc_tensor_new(QC_F32, &shape, &st);
+        OWN(qc_graph) *g = test_graph(text);
+        OWN(qc_tensor) *t = qc_tensor_new(QC_F32, &shape, ST);
         cr_assert(t);
         float *x = t->data;
         for (size_t i = 0; i < ROWS * n; i++) {
@@ -100,7 +93,7 @@ Test(fit_pairs, a_scale_is_the_first_step_that_keeps_the_limit)
         for (size_t i = 0; i < ROWS; i++) scale[i] = 1;
         const struct qc_pair_fit fit = {.g = g, .quantizer = 1, .weights = t, .axis = 0};
         size_t count = 0, larger = 0;
-        cr_assert(qc_fit_pairs(&count, scale, zero, &fit, &st), "%s", st.message);
+        MUST(qc_fit_pairs(&count, scale, zero, &fit, ST));
         for (size_t i = 0; i < ROWS; i++) {
             const int32_t before = largest_sum(x + i * n, n, 1);
             double to = fmax(1, (double)(before - 1) / (LIMIT + 1));
@@ -112,8 +105,6 @@ Test(fit_pairs, a_scale_is_the_first_step_that_keeps_the_limit)
         cr_expect_eq(count, larger, "%zu weights", n);
         raised += larger;
         kept += ROWS - larger;
-        qc_tensor_unref(t);
-        qc_graph_free(g);
     }
     cr_expect(raised > 100 && kept > 100, "%zu rows raised, %zu kept", raised, kept);
 }

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The step of integer inputs does not depend on the order of the samples. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
 
 #include "calib/trials/trials.h"
 #include "datasets/arrays/memory_data.h"
+#include "tests/check.h"
 
 enum { IMAGES = 40, CHANNELS = 3, PIXELS = 64, EACH = CHANNELS * PIXELS, ORDERS = 24 };
 
@@ -18,9 +15,8 @@ static uint64_t next(uint64_t *state)
 
 static double step_in_data(const float *x, size_t units, size_t each, double most)
 {
-    struct qc_memory_data *m = NULL;
-    struct qc_dataset *d = NULL;
-    struct qc_status st = QC_STATUS_INIT;
+    OWN(qc_memory_data) *m = NULL;
+    OWN(qc_dataset) *d = NULL;
     double step = -1, by_three = -1;
     const struct qc_array array = {.name = "x",
                                    .dtype = QC_F32,
@@ -30,13 +26,11 @@ static double step_in_data(const float *x, size_t units, size_t each, double mos
                                        .dtype = QC_F32,
                                        .rank = 2,
                                        .dims = (const int64_t[]){1, (int64_t)each}};
-    cr_assert(qc_memory_data_new(&m, "rows", &st) && qc_memory_data_add(m, &array, x, &st), "%s", st.message);
-    cr_assert(qc_dataset_open_memory(&d, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, &st), "%s", st.message);
-    cr_assert(qc_input_step(&step, d, 0, most, 1, &st), "%s", st.message);
-    cr_assert(qc_input_step(&by_three, d, 0, most, 3, &st), "%s", st.message);
+    MUST(qc_memory_data_new(&m, "rows", ST) && qc_memory_data_add(m, &array, x, ST));
+    MUST(qc_dataset_open_memory(&d, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, ST));
+    MUST(qc_input_step(&step, d, 0, most, 1, ST));
+    MUST(qc_input_step(&by_three, d, 0, most, 3, ST));
     cr_expect_eq(step, by_three, "%g by one worker, %g by three", step, by_three);
-    qc_dataset_free(d);
-    qc_memory_data_free(m);
     return step;
 }
 

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "calib/metrics/compare.h"
+#include "tests/check.h"
 
 enum { COUNT = 300 };
 
@@ -20,7 +17,6 @@ Test(kept_value, is_the_same_when_it_is_read)
                  {156, false, QC_U8},       {0.5f, false, QC_U8},  {NAN, false, QC_U8}, {INFINITY, false, QC_U8},
                  {-INFINITY, false, QC_U8}, {1e30f, false, QC_U8}, {3, false, QC_U16}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_kept_value kept = {.as_bytes = false};
         float x[COUNT], to[COUNT], scale = 1;
         int32_t zero = 100;
@@ -29,7 +25,7 @@ Test(kept_value, is_the_same_when_it_is_read)
         for (int i = 0; i < COUNT; i++) x[i] = (float)(i % 256 - 100);
         x[COUNT - 3] = cases[k].odd;
         const struct qc_view v = qc_view_of(QC_F32, &shape, QC_LAYOUT_LAST, x);
-        cr_assert(qc_keep_value(&kept, &v, &s, &st), "%s", st.message);
+        MUST(qc_keep_value(&kept, &v, &s, ST));
         cr_expect_eq(kept.as_bytes, cases[k].bytes, "case %zu", k);
         const struct qc_view back = qc_kept_levels(to, &kept, &s);
         cr_expect(qc_view_same_order(&back, &v), "case %zu", k);

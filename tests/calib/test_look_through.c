@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Functions through which ranges are measured, in graphs from the passes. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <string.h>
 
 #include "calib_case.h"
-#include "tests/graph_reader/test_graph.h"
 
 #define HEAD                                                                                                           \
     "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, 0.25, 0.125}\n%3 \"c\" = "      \
@@ -60,42 +56,34 @@ static const struct {
 
 Test(look_through, finds_the_function_that_everything_goes_through)
 {
-    char path[CASE_PATH];
+    CASE_FILE path[CASE_PATH];
     write_images(path);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int on = 0; on < 2; on++) {
-            struct qc_status st = QC_STATUS_INIT;
             struct case_setup setup = CASE_SETUP;
-            struct qc_graph *g = test_graph(cases[i].text);
-            struct case_run r;
+            OWN(qc_graph) *g = test_graph(cases[i].text);
+            CASE_RUN r;
             setup.method = "mse";
             setup.look_through = on;
-            cr_assert(case_calibrate(&r, g, path, &setup, &st), "case %zu: %s", i, st.message);
+            cr_assert(case_calibrate(&r, g, path, &setup, ST), "case %zu: %s", i, failure.message);
             const char *behind = r.calibration->choices[case_quantizer(r.simulated, "c")].behind,
                        *want = on ? cases[i].behind : NULL;
             cr_expect(want ? behind && strcmp(behind, want) == 0 : !behind, "%s, expected %s:\n%s",
                       behind ? behind : "nothing", want ? want : "nothing", cases[i].text);
-            case_free(&r);
-            qc_graph_free(g);
         }
-    case_unlink(path);
 }
 
 /* A clamp moves its quantizer, so that there is nothing to look through. */
 Test(look_through, a_clamp_is_the_quantizer_itself)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = test_graph(HEAD "const %4 \"lo\" f32[] = {0}\nconst %5 \"hi\" f32[] = {6}\n%6 \"y\" = "
-                                         "Clip(%3, %4, %5)\n%7 \"z\" = Conv(%6, %2)\noutput \"z\" %7\n");
-    struct case_run r;
-    char path[CASE_PATH];
+    OWN(qc_graph) *g = test_graph(HEAD "const %4 \"lo\" f32[] = {0}\nconst %5 \"hi\" f32[] = {6}\n%6 \"y\" = "
+                                       "Clip(%3, %4, %5)\n%7 \"z\" = Conv(%6, %2)\noutput \"z\" %7\n");
+    CASE_RUN r;
+    CASE_FILE path[CASE_PATH];
     write_images(path);
     setup.method = "mse";
     setup.look_through = true;
-    cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
+    MUST(case_calibrate(&r, g, path, &setup, ST));
     cr_expect_null(r.calibration->choices[case_quantizer(r.simulated, "y")].behind);
-    case_free(&r);
-    case_unlink(path);
-    qc_graph_free(g);
 }

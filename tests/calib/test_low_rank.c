@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Compensated rounding from few rows against the dense factor: the same integers, the same errors. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "calib/moments/moments_parts.h"
 #include "calib/weights/compensation.h"
@@ -16,7 +12,6 @@ enum { FIT = 1 << QC_MOMENTS_FIT, HELD = 1 << QC_MOMENTS_HELD };
 static void add_rows(struct qc_second_moments_layer *l, enum qc_second_moments_part part, size_t rows, bool kept,
                      uint64_t *seed)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_second_moments_sums *s;
     int64_t *products = calloc(l->product_count, sizeof *products), sums[WIDTH] = {0};
     int16_t x[WIDTH];
@@ -29,7 +24,7 @@ static void add_rows(struct qc_second_moments_layer *l, enum qc_second_moments_p
         }
         for (size_t i = 0; i < WIDTH; i++) sums[i] += x[i];
         if (kept) {
-            cr_assert(qc_second_moments_class(&s, l, part, 0, &st) && qc_second_moments_keep(s, l, x, 1, 0, &st));
+            cr_assert(qc_second_moments_class(&s, l, part, 0, ST) && qc_second_moments_keep(s, l, x, 1, 0, ST));
             for (size_t i = 0; i < WIDTH; i++) s->sums[i] = sums[i];
         }
         for (size_t k = 0; k < WIDTH; k++) {
@@ -37,7 +32,7 @@ static void add_rows(struct qc_second_moments_layer *l, enum qc_second_moments_p
         }
     }
     if (!kept) {
-        cr_assert(qc_second_moments_class(&s, l, part, 0, &st) && qc_second_moments_widen(s, l, &st), "%s", st.message);
+        MUST(qc_second_moments_class(&s, l, part, 0, ST) && qc_second_moments_widen(s, l, ST));
         memcpy(s->products, products, l->product_count * sizeof *products);
         memcpy(s->sums, sums, sizeof sums);
     }
@@ -105,11 +100,10 @@ Test(low_rank, counts_alone_decide)
 Test(low_rank, gives_the_integers_and_errors_of_the_dense_factor)
 {
     struct qc_second_moments_layer l;
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_pool_options alone = {.workers = 1};
-    double *h = malloc(WIDTH * WIDTH * sizeof *h), *factor = malloc(WIDTH * WIDTH * sizeof *h),
-           *scratch = malloc(QC_FACTOR_SCRATCH(WIDTH) * sizeof *h), *w = malloc(WIDTH * QC_LANES * sizeof *w),
-           *d = malloc(WIDTH * QC_LANES * sizeof *d), *few = malloc(WIDTH * QC_LANES * sizeof *few);
+    QC_FREED double *h = malloc(WIDTH * WIDTH * sizeof *h), *factor = malloc(WIDTH * WIDTH * sizeof *h),
+                    *scratch = malloc(QC_FACTOR_SCRATCH(WIDTH) * sizeof *h), *w = malloc(WIDTH * QC_LANES * sizeof *w),
+                    *d = malloc(WIDTH * QC_LANES * sizeof *d), *few = malloc(WIDTH * QC_LANES * sizeof *few);
     double mean[WIDTH], lo[QC_LANES], hi[QC_LANES];
     size_t order[WIDTH];
     uint64_t seed = 9;
@@ -129,12 +123,12 @@ Test(low_rank, gives_the_integers_and_errors_of_the_dense_factor)
         make(&l, kept);
         dense(h, mean, &l, FIT, centred);
         const struct qc_factorised of = {.h = h, .n = WIDTH, .damping = {QC_DAMPING, 0.01}};
-        cr_assert(qc_factorise_read(&definite, factor, order, &of, scratch, &alone, &st) && definite);
+        cr_assert(qc_factorise_read(&definite, factor, order, &of, scratch, &alone, ST) && definite);
         qc_round_compensated(d, w, factor, order, WIDTH, &(struct qc_round_grid){.lo = lo, .hi = hi}, scratch);
-        cr_assert(qc_low_rank_new(&fit, &l, FIT, true, &st) && qc_low_rank_new(&judge, &l, HELD, false, &st));
-        cr_assert(qc_low_rank_read(&fit, &l, FIT, 0, 0, centred ? mean : NULL, &st));
+        cr_assert(qc_low_rank_new(&fit, &l, FIT, true, ST) && qc_low_rank_new(&judge, &l, HELD, false, ST));
+        MUST(qc_low_rank_read(&fit, &l, FIT, 0, 0, centred ? mean : NULL, ST));
         cr_expect_eq(fit.rank, FIT_ROWS - 1 + centred, "rank %zu", fit.rank);
-        cr_assert(qc_low_rank_factorise(&found, &fit, (struct qc_damping){QC_DAMPING, 0.01}, &alone, &st) && found);
+        cr_assert(qc_low_rank_factorise(&found, &fit, (struct qc_damping){QC_DAMPING, 0.01}, &alone, ST) && found);
         qc_low_rank_round(fitted, few, w, &fit, &(struct qc_round_grid){.lo = lo, .hi = hi}, (float *)(void *)scratch);
         for (size_t i = 0; i < WIDTH * QC_LANES; i++) {
             cr_assert_eq(d[i], few[i], "column %zu: %g, not %g", i / QC_LANES, few[i], d[i]);
@@ -146,7 +140,7 @@ Test(low_rank, gives_the_integers_and_errors_of_the_dense_factor)
         qc_low_rank_errors(again, d, &fit, (float *)(void *)scratch);
         dense(h, mean, &l, HELD, centred);
         qc_row_errors(expected, d, h, WIDTH);
-        cr_assert(qc_low_rank_read(&judge, &l, HELD, 0, 0, centred ? mean : NULL, &st));
+        MUST(qc_low_rank_read(&judge, &l, HELD, 0, 0, centred ? mean : NULL, ST));
         qc_low_rank_errors(errors, d, &judge, (float *)(void *)scratch);
         for (size_t i = 0; i < QC_LANES; i++) {
             cr_expect_float_eq(errors[i], expected[i], 1e-5 * expected[i]);
@@ -157,26 +151,19 @@ Test(low_rank, gives_the_integers_and_errors_of_the_dense_factor)
         qc_low_rank_free(&judge);
         drop(&l);
     }
-    free(h);
-    free(factor);
-    free(scratch);
-    free(w);
-    free(d);
-    free(few);
 }
 
 Test(low_rank, a_layer_that_saw_nothing_has_no_factor)
 {
     struct qc_second_moments_layer l = {.groups = 1, .outputs = QC_LANES, .channels = WIDTH, .taps = 1};
     struct qc_low_rank f;
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_pool_options alone = {.workers = 1};
     bool found;
     qc_second_moments_lay_out(&l, QC_MOMENTS_BLOCK);
-    cr_assert(qc_low_rank_new(&f, &l, FIT, true, &st));
-    cr_assert(qc_low_rank_read(&f, &l, FIT, 0, 0, NULL, &st));
+    MUST(qc_low_rank_new(&f, &l, FIT, true, ST));
+    MUST(qc_low_rank_read(&f, &l, FIT, 0, 0, NULL, ST));
     cr_expect_eq(f.rank, 0);
-    cr_assert(qc_low_rank_factorise(&found, &f, (struct qc_damping){QC_DAMPING, 0}, &alone, &st));
+    MUST(qc_low_rank_factorise(&found, &f, (struct qc_damping){QC_DAMPING, 0}, &alone, ST));
     cr_expect_not(found);
     qc_low_rank_free(&f);
 }

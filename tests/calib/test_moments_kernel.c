@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The kernels against plain loops in 64 bits. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "calib/moments/moments_kernel.h"
 #include "calib_case.h"
@@ -32,8 +28,8 @@ Test(gram_kernel, tiles_are_sums_of_products)
     static const size_t counts[] = {ROWS, 33, 1};
     for (size_t c = 0; c < 3; c++) {
         const size_t count = counts[c], pairs = (count + 1) / 2;
-        int16_t *x = random_rows(count, COLUMNS, c),
-                *panels = malloc(3 * pairs * QC_MOMENTS_PAIR_SIZE * sizeof *panels);
+        QC_FREED int16_t *x = random_rows(count, COLUMNS, c),
+                         *panels = malloc(3 * pairs * QC_MOMENTS_PAIR_SIZE * sizeof *panels);
         int32_t tile[QC_MOMENTS_TILE * QC_MOMENTS_TILE];
         for (size_t i = 0; !c && i < count * COLUMNS; i++) x[i] = x[i] < 0 ? -QC_MOMENTS_LEVEL : QC_MOMENTS_LEVEL;
         qc_second_moments_pack(panels, x, count, COLUMNS, 5, 40); /* columns 5 to 44 */
@@ -58,15 +54,13 @@ Test(gram_kernel, tiles_are_sums_of_products)
                         cr_assert_eq(row[j], 7 + (int64_t)tile[i * QC_MOMENTS_TILE + j] * (1 << c), "row %zu", i);
                 }
             }
-        free(x);
-        free(panels);
     }
 }
 
 Test(gram_kernel, lanes_are_matrices_side_by_side)
 {
     enum { K = 6, LANES = 37, COUNT = 130 };
-    int16_t *x = random_rows(COUNT, K * LANES, 3);
+    QC_FREED int16_t *x = random_rows(COUNT, K * LANES, 3);
     int64_t to[K * (K + 1) / 2 * LANES] = {0}, sums[K * LANES] = {0};
     int32_t scratch[LANES];
     int16_t panels[K * 48 * COUNT];
@@ -83,7 +77,6 @@ Test(gram_kernel, lanes_are_matrices_side_by_side)
         for (size_t r = 0; r < COUNT; r++) s += x[r * K * LANES + i];
         cr_assert_eq(sums[i], s * 32);
     }
-    free(x);
 }
 
 Test(gram_kernel, entries_are_rounded_half_to_even_and_clamped)

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The number of positions of a sample that second moments use, and the values read there. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "calib/moments/moments_parts.h"
 #include "calib_case.h"
-#include "tests/graph_reader/test_graph.h"
 
 Test(moments_positions, large_samples_show_more_positions)
 {
@@ -21,19 +16,15 @@ enum { CHANNELS = 6, SIDE = 5, TAPS = 6, WIDE = CHANNELS * TAPS };
 
 static void moments_of(double *h, double *mean, const struct qc_graph *g, const struct qc_view *x)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_second_moments *m = NULL;
-    cr_assert(qc_second_moments_new(&m, g, QC_MOMENTS_ALL, 0, &st) && qc_second_moments_begin(m, 1, &st), "%s",
-              st.message);
+    OWN(qc_second_moments) *m = NULL;
+    MUST(qc_second_moments_new(&m, g, QC_MOMENTS_ALL, 0, ST) && qc_second_moments_begin(m, 1, ST));
     const struct qc_second_moments_layer *l = qc_second_moments_at(m, 0);
-    cr_assert(qc_second_moments_observe(m, 0, 1, l->value, QC_MOMENTS_NO_PEAK, x, &st) && qc_second_moments_end(m, &st),
-              "%s", st.message);
+    MUST(qc_second_moments_observe(m, 0, 1, l->value, QC_MOMENTS_NO_PEAK, x, ST) && qc_second_moments_end(m, ST));
     for (size_t i = 0; i < l->groups; i++) {
         qc_second_moments_read(h, mean, l, 3, i, 0);
         h += l->columns * l->columns;
         mean += l->columns;
     }
-    qc_second_moments_free(m);
 }
 
 /* Lines of taps are read at once where channels lie side by side, else each tap for itself. */
@@ -57,19 +48,17 @@ Test(moments_positions, nothing_depends_on_the_order_in_memory)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         char text[4096];
         double h[2][WIDE * WIDE] = {{0}}, mean[2][WIDE] = {{0}};
-        char *numbers = case_numbers(CHANNELS * cases[k].each * TAPS, 0.3f, 5);
+        QC_FREED char *numbers = case_numbers(CHANNELS * cases[k].each * TAPS, 0.3f, 5);
         snprintf(text, sizeof text,
                  "graph \"g\"\ninput %%1 \"x\" f32[1,6,5,5]\nconst %%2 \"w\" f32[6,%zu,2,3] = %s\n%%3 \"y\" = "
                  "Conv(%%1, %%2) {%s}\noutput \"y\" %%3\n",
                  cases[k].each, numbers, cases[k].attributes);
-        struct qc_graph *g = test_graph(text);
+        OWN(qc_graph) *g = test_graph(text);
         moments_of(h[0], mean[0], g, &row);
         moments_of(h[1], mean[1], g, &pixels);
         cr_expect(memcmp(h[0], h[1], sizeof h[0]) == 0 && memcmp(mean[0], mean[1], sizeof mean[0]) == 0, "%s",
                   cases[k].attributes);
         cr_expect(mean[0][0] > 0 || mean[0][0] < 0);
-        qc_graph_free(g);
-        free(numbers);
     }
 }
 
@@ -78,14 +67,12 @@ enum { MANY = 8, ROWS = 16 * MANY /* all of them are taken */ };
 /* The moments of a matrix product that is shown its rows in samples of `each`. */
 static struct qc_second_moments *rows_in_samples(const struct qc_graph *g, float *x, size_t rows, size_t each)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_second_moments *m = NULL;
-    cr_assert(qc_second_moments_new(&m, g, QC_MOMENTS_ALL, 0, &st) && qc_second_moments_begin(m, 1, &st), "%s",
-              st.message);
+    MUST(qc_second_moments_new(&m, g, QC_MOMENTS_ALL, 0, ST) && qc_second_moments_begin(m, 1, ST));
     const struct qc_shape shape = QC_SHAPE((int64_t)each, MANY);
     for (size_t r = 0; r < rows; r += each) {
         const struct qc_view v = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, x + r * MANY);
-        cr_assert(qc_second_moments_observe(m, 0, 1, qc_second_moments_at(m, 0)->value, QC_MOMENTS_NO_PEAK, &v, &st));
+        MUST(qc_second_moments_observe(m, 0, 1, qc_second_moments_at(m, 0)->value, QC_MOMENTS_NO_PEAK, &v, ST));
     }
     return m;
 }
@@ -93,31 +80,27 @@ static struct qc_second_moments *rows_in_samples(const struct qc_graph *g, float
 /* A sample that fills a buffer takes none of its layer, and its sums are those of its rows one by one. */
 Test(moments_positions, samples_of_many_rows_share_a_buffer)
 {
-    struct qc_status st = QC_STATUS_INIT;
     float x[ROWS * MANY];
     double h[2][MANY * MANY], mean[2][MANY];
-    char *numbers = case_numbers(MANY * 64, 0.3f, 5);
+    QC_FREED char *numbers = case_numbers(MANY * 64, 0.3f, 5);
     const size_t room = strlen(numbers) + 256;
-    char *graph = malloc(room);
+    QC_FREED char *graph = malloc(room);
     snprintf(graph, room,
              "graph \"g\"\ninput %%1 \"x\" f32[N,8]\nconst %%2 \"w\" f32[8,64] = %s\n%%3 \"y\" = "
              "MatMul(%%1, %%2)\noutput \"y\" %%3\n",
              numbers);
-    struct qc_graph *g = test_graph(graph);
+    OWN(qc_graph) *g = test_graph(graph);
     for (size_t i = 0; i < ROWS * MANY; i++) /* all rows are of one step */
         x[i] = i % MANY ? (float)((int)(i * 7919 % 1001) - 300) : 1000;
     struct qc_second_moments *m[2] = {rows_in_samples(g, x, ROWS, ROWS), rows_in_samples(g, x, ROWS, 1)};
     bool own[2] = {false, false};
     for (size_t k = 0; k < 2; k++) {
         for (size_t i = 0; i < QC_MOMENTS_BUFFERS; i++) own[k] = own[k] || m[k]->workers[0].buffers[i].rows;
-        cr_assert(qc_second_moments_end(m[k], &st), "%s", st.message);
+        MUST(qc_second_moments_end(m[k], ST));
         qc_second_moments_read(h[k], mean[k], qc_second_moments_at(m[k], 0), 3, 0, 0);
         qc_second_moments_free(m[k]);
     }
     cr_expect(!own[0] && own[1]);
     cr_expect(memcmp(h[0], h[1], sizeof h[0]) == 0 && memcmp(mean[0], mean[1], sizeof mean[0]) == 0);
     cr_expect(mean[0][0] >= 999 && mean[0][0] <= 1001, "%g", mean[0][0]);
-    qc_graph_free(g);
-    free(graph);
-    free(numbers);
 }

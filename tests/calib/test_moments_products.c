@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sums of products in 32 bits and in 64 are the same numbers. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "calib/moments/moments_parts.h"
 #include "calib_case.h"
@@ -40,12 +37,11 @@ static void add(struct summed *s, int level, int up, uint64_t *seed)
 {
     const struct qc_second_moments_layer *l = &s->layer;
     const size_t row = qc_second_moments_row(l);
-    struct qc_status st = QC_STATUS_INIT;
     int16_t x[ROWS * COLUMNS_MOST], panels[(ROWS + 1) / 2 * QC_MOMENTS_PAIR_SIZE * 16];
     int32_t squares[COLUMNS_MOST], scratch[8];
     for (size_t i = 0; i < ROWS * row; i++)
         x[i] = (int16_t)(level * (case_normal(seed) > 0 ? 1 : -1) - (i % 5 ? (int)i % 3 : 0));
-    cr_assert(qc_second_moments_make_room(&s->sums, l, x, ROWS, up, squares, &st), "%s", st.message);
+    MUST(qc_second_moments_make_room(&s->sums, l, x, ROWS, up, squares, ST));
     if (l->lanes) {
         const struct qc_second_moments_sink to = qc_second_moments_sink_of(&s->sums, up);
         qc_second_moments_lanes(&to, x, ROWS, l->columns, l->groups, scratch, panels);
@@ -108,13 +104,12 @@ Test(moments_products, stay_in_32_bits_where_no_column_has_many)
 {
     struct summed s = begin(1, 37);
     const struct qc_second_moments_layer *l = &s.layer;
-    struct qc_status st = QC_STATUS_INIT;
     int16_t panels[(ROWS + 1) / 2 * QC_MOMENTS_PAIR_SIZE * 3];
     int32_t squares[37];
     for (size_t turn = 0; turn < 37; turn++) {
         int16_t x[ROWS * 37] = {0};
         for (size_t r = 0; r < ROWS; r++) x[r * 37 + turn] = 2047;
-        cr_assert(qc_second_moments_make_room(&s.sums, l, x, ROWS, 0, squares, &st), "%s", st.message);
+        MUST(qc_second_moments_make_room(&s.sums, l, x, ROWS, 0, squares, ST));
         qc_second_moments_pack(panels, x, ROWS, 37, 0, 37);
         qc_second_moments_add_panels(&s.sums, l, 0, 0, panels, (ROWS + 1) / 2, 0);
         s.want[qc_second_moments_product_at(l, 0, 0, turn, turn)] = (int64_t)ROWS * 2047 * 2047;
@@ -129,26 +124,25 @@ Test(moments_products, are_put_away_into_a_file)
     struct qc_second_moments_layer like = {
         .name = "x", .geometry = "rows", .groups = 1, .outputs = 4, .channels = 200, .taps = 1, .block = 200};
     for (int wide = 0; wide < 2; wide++) {
-        struct qc_second_moments *m;
-        struct qc_status st = QC_STATUS_INIT;
+        OWN(qc_second_moments) *m = NULL;
         int16_t x[200], panels[QC_MOMENTS_PAIR_SIZE * 13];
         int32_t squares[200];
         double before[200], after[200];
-        cr_assert(qc_second_moments_restore(&m, 1, &like, &st), "%s", st.message);
+        MUST(qc_second_moments_restore(&m, 1, &like, ST));
         struct qc_second_moments_layer *l = qc_second_moments_at(m, 0);
         struct qc_second_moments_sums *s;
-        cr_assert(qc_second_moments_class(&s, l, QC_MOMENTS_FIT, 0, &st));
+        MUST(qc_second_moments_class(&s, l, QC_MOMENTS_FIT, 0, ST));
         qc_second_moments_add_counts(&l->parts[QC_MOMENTS_FIT], 1, 1, 0);
         for (int k = 0; k < 2; k++) {
             for (int i = 0; i < 200; i++) x[i] = (int16_t)(i * 7 % 301 - 150);
-            cr_assert(qc_second_moments_make_room(s, l, x, 1, 1, squares, &st) &&
-                      (!wide || qc_second_moments_widen(s, l, &st)));
+            cr_assert(qc_second_moments_make_room(s, l, x, 1, 1, squares, ST) &&
+                      (!wide || qc_second_moments_widen(s, l, ST)));
             qc_second_moments_pack(panels, x, 1, 200, 0, 200);
             qc_second_moments_add_panels(s, l, 0, 0, panels, 1, 1);
             if (k) break;
             qc_second_moments_read_column(before, l, 1, 0, 0, 11);
-            cr_assert(qc_second_moments_put_away(m, 1 << 20, &st) && !s->away, "it is small");
-            cr_assert(qc_second_moments_put_away(m, 0, &st) && s->away && s->file, "%s", st.message);
+            cr_assert(qc_second_moments_put_away(m, 1 << 20, ST) && !s->away, "it is small");
+            MUST(qc_second_moments_put_away(m, 0, ST) && s->away && s->file);
             cr_expect_eq(s->products != NULL, wide);
             qc_second_moments_read_column(after, l, 1, 0, 0, 11);
             cr_expect(memcmp(before, after, sizeof before) == 0);
@@ -156,6 +150,5 @@ Test(moments_products, are_put_away_into_a_file)
         cr_expect(!s->away && !s->file && s->products, "it was added to");
         qc_second_moments_read_column(after, l, 1, 0, 0, 11);
         for (int i = 0; i < 200; i++) cr_expect_float_eq(after[i], 2 * before[i], 0);
-        qc_second_moments_free(m);
     }
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Moments of recurrent layers against sums computed one by one. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
 
 #include "calib/moments/second_moments.h"
+#include "tests/check.h"
 
 enum { STEPS = 6, BATCH = 2, INPUT = 3, MOST = 40 };
 
@@ -26,11 +24,9 @@ static float number(size_t i)
 
 static qc_id constant(struct qc_graph *g, const char *name, const struct qc_shape *shape)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_tensor *t = qc_tensor_new(QC_F32, shape, &st);
+    OWN(qc_tensor) *t = qc_tensor_new(QC_F32, shape, ST);
     for (size_t i = 0; i < t->count; i++) ((float *)t->data)[i] = number(i);
-    const qc_id v = qc_graph_add_constant(g, name, t, &st);
-    qc_tensor_unref(t);
+    const qc_id v = qc_graph_add_constant(g, name, t, ST);
     return v;
 }
 
@@ -83,11 +79,9 @@ static void expect_states(size_t k, const struct qc_second_moments_layer *l, con
 Test(moments_recurrent, of_inputs_and_of_the_states_of_each_direction)
 {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_graph *g = graph_of(cases[k].ways, cases[k].hidden, cases[k].layout);
-        struct qc_second_moments *m = NULL;
-        cr_assert(qc_second_moments_new(&m, g, QC_MOMENTS_ALL, 0, &st) && qc_second_moments_begin(m, 1, &st), "%s",
-                  st.message);
+        OWN(qc_graph) *g = graph_of(cases[k].ways, cases[k].hidden, cases[k].layout);
+        OWN(qc_second_moments) *m = NULL;
+        MUST(qc_second_moments_new(&m, g, QC_MOMENTS_ALL, 0, ST) && qc_second_moments_begin(m, 1, ST));
         const struct qc_second_moments_layer *w = qc_second_moments_of_recurrent(m, 1, QC_MOMENTS_INPUT),
                                              *r = qc_second_moments_of_recurrent(m, 1, QC_MOMENTS_STATE);
         cr_assert(w && r && qc_second_moments_count(m) == 2, "%s", cases[k].what);
@@ -95,15 +89,10 @@ Test(moments_recurrent, of_inputs_and_of_the_states_of_each_direction)
         cr_expect(w->groups == 1 && w->columns == INPUT && w->outputs == r->outputs);
         struct qc_view v = qc_view_of(QC_F32, &g->values[r->value].type.shape, QC_LAYOUT_ROW, NULL);
         const size_t n = (size_t)(STEPS * BATCH * cases[k].ways * cases[k].hidden);
-        float *y = malloc(n * sizeof *y);
+        QC_FREED float *y = malloc(n * sizeof *y);
         for (size_t i = 0; i < n; i++) y[i] = number(i);
         v.data = y;
-        cr_assert(qc_second_moments_observe(m, 0, 1, r->value, QC_MOMENTS_NO_PEAK, &v, &st) &&
-                      qc_second_moments_end(m, &st),
-                  "%s", st.message);
+        MUST(qc_second_moments_observe(m, 0, 1, r->value, QC_MOMENTS_NO_PEAK, &v, ST) && qc_second_moments_end(m, ST));
         expect_states(k, r, y);
-        free(y);
-        qc_second_moments_free(m);
-        qc_graph_free(g);
     }
 }

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* --weight-method output against the definition: the layer is computed on all samples with every candidate's weights.
  */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "arith/params.h"
 #include "calib_case.h"
-#include "tests/graph_reader/test_graph.h"
 
 enum { SAMPLES = 64, IN = 12, OUT = 5, CANDIDATES = 25 };
 
@@ -16,18 +11,16 @@ static const char dense[] = "graph \"g\"\ninput %1 \"x\" f32[N,12]\nconst %2 \"w
 
 static void make(struct qc_graph **g, float *w, float *x)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     const char *text = dense;
     uint64_t seed = 5;
     for (size_t i = 0; i < OUT * IN; i++) {
         w[i] = roundf(case_normal(&seed) * 64) / 64 * (i % IN % 3 ? 0.25f : 3.0f);
-        text = qc_arena_printf(a, &st, "%s%s%.9g", text, i ? ", " : "{", (double)w[i]);
+        text = qc_arena_printf(a, ST, "%s%s%.9g", text, i ? ", " : "{", (double)w[i]);
     }
-    text = qc_arena_printf(a, &st, "%s}\n%%3 = Gemm(%%1, %%2) {transB=1}\noutput \"y\" %%3\n", text);
+    text = qc_arena_printf(a, ST, "%s}\n%%3 = Gemm(%%1, %%2) {transB=1}\noutput \"y\" %%3\n", text);
     *g = test_graph(text);
     for (size_t i = 0; i < SAMPLES * IN; i++) x[i] = case_normal(&seed) * ((i % IN) % 3 ? 1.0f : 0.01f);
-    qc_arena_free(a);
 }
 
 struct result {
@@ -38,9 +31,8 @@ struct result {
 static struct result choose(const struct qc_graph *g, const float *x, const char *method, bool per_channel,
                             unsigned workers)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct case_run run;
+    CASE_RUN run;
     struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {IN}};
     struct result r = {0};
     char path[CASE_PATH];
@@ -50,11 +42,10 @@ static struct result choose(const struct qc_graph *g, const float *x, const char
     setup.scheme.weight.dtype = QC_I4;
     setup.scheme.weight.per_channel = per_channel;
     case_write(path, &set, 1, SAMPLES);
-    cr_assert(case_calibrate(&run, g, path, &setup, &st), "%s", st.message);
+    MUST(case_calibrate(&run, g, path, &setup, ST));
     const struct qc_qparams *s = &run.simulated->qparams_of[case_quantizer(run.simulated, "w")];
     r.count = s->count;
     for (size_t c = 0; c < s->count; c++) r.scale[c] = s->scale[c];
-    case_free(&run);
     case_unlink(path);
     return r;
 }
@@ -90,7 +81,7 @@ static float widest(const float *w, size_t count)
 Test(output_error, scales_have_the_least_error_of_the_outputs)
 {
     float w[OUT * IN], x[SAMPLES * IN], top = 0, bottom = 0;
-    struct qc_graph *g;
+    OWN(qc_graph) *g = NULL;
     make(&g, w, x);
     for (size_t i = 0; i < SAMPLES * IN; i++) {
         top = fmaxf(top, x[i]);
@@ -122,28 +113,25 @@ Test(output_error, scales_have_the_least_error_of_the_outputs)
         }
     }
     cr_expect_gt(inside, 0, "nothing was ever clipped: the case shows nothing");
-    qc_graph_free(g);
 }
 
 Test(output_error, workers_make_no_difference)
 {
     float w[OUT * IN], x[SAMPLES * IN];
-    struct qc_graph *g;
+    OWN(qc_graph) *g = NULL;
     make(&g, w, x);
     const struct result one = choose(g, x, "output", true, 1), three = choose(g, x, "output", true, 3);
     for (size_t c = 0; c < OUT; c++) cr_expect_eq(one.scale[c], three.scale[c]);
-    qc_graph_free(g);
 }
 
 Test(output_error, weights_of_several_layers_are_chosen_by_their_own_error)
 {
-    struct qc_status st = QC_STATUS_INIT;
     float x[SAMPLES * 4];
     uint64_t seed = 3;
     char *numbers = case_numbers(16, 1, 9), path[CASE_PATH];
-    struct qc_arena *a = qc_arena_new();
-    struct qc_graph *g = test_graph(qc_arena_printf(
-        a, &st,
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    OWN(qc_graph) *g = test_graph(qc_arena_printf(
+        a, ST,
         "graph \"g\"\ninput %%1 \"x\" f32[N,4]\nconst %%2 \"w\" f32[4,4] = %s\n"
         "%%3 = Gemm(%%1, %%2) {transB=1}\n%%4 = Relu(%%3)\n%%5 = Gemm(%%4, %%2) {transB=1}\noutput \"y\" %%5\n",
         numbers));
@@ -153,37 +141,29 @@ Test(output_error, weights_of_several_layers_are_chosen_by_their_own_error)
     case_write(path, &set, 1, SAMPLES);
     for (int k = 0; k < 2; k++) {
         struct case_setup setup = CASE_SETUP;
-        struct case_run run;
+        CASE_RUN run;
         setup.weight_method = k ? "mse" : "output";
         setup.moments = true;
-        cr_assert(case_calibrate(&run, g, path, &setup, &st), "%s", st.message);
+        MUST(case_calibrate(&run, g, path, &setup, ST));
         const struct qc_qparams *s = &run.simulated->qparams_of[case_quantizer(run.simulated, "w")];
         cr_assert_eq(s->count, 4);
         for (size_t c = 0; c < 4; c++) scales[k][c] = s->scale[c];
-        case_free(&run);
     }
     for (size_t c = 0; c < 4; c++) cr_expect_eq(scales[0][c], scales[1][c]);
     case_unlink(path);
-    qc_arena_free(a);
     free(numbers);
-    qc_graph_free(g);
 }
 
 Test(output_error, moments_are_demanded)
 {
-    struct qc_status st = QC_STATUS_INIT;
     float w[OUT * IN], x[SAMPLES * IN];
-    struct qc_graph *g;
+    OWN(qc_graph) *g = NULL;
     struct case_setup setup = CASE_SETUP;
-    struct case_run run;
+    CASE_RUN run;
     const struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {IN}};
-    char path[CASE_PATH];
+    CASE_FILE path[CASE_PATH];
     make(&g, w, x);
     case_write(path, &set, 1, SAMPLES);
     setup.weight_method = "output";
-    cr_assert(!case_calibrate(&run, g, path, &setup, &st));
-    cr_expect(st.code == QC_USAGE && strstr(st.message, "second moments"), "%s", st.message);
-    case_free(&run);
-    case_unlink(path);
-    qc_graph_free(g);
+    REFUSES(case_calibrate(&run, g, path, &setup, ST), QC_USAGE, "second moments");
 }

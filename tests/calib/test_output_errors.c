@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Errors of the outputs alone, and cached outputs of the float network. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "calib/metrics/measure.h"
 #include "calib/statistics/collection.h"
@@ -13,21 +9,19 @@ enum { SAMPLES = 24 };
 
 static void calibrate(struct case_run *r, struct qc_graph **g)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
     setup.samples = SAMPLES;
     *g = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
-    cr_assert(case_calibrate(r, *g, QC_TEST_SOURCE "/datasets/digits_calib.h5", &setup, &st), "%s", st.message);
+    MUST(case_calibrate(r, *g, QC_TEST_SOURCE "/datasets/digits_calib.h5", &setup, ST));
 }
 
 static struct qc_error errors_of(struct qc_known_outputs *known, uint64_t *keys, const struct qc_graph *real,
                                  const struct case_run *r, unsigned workers)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_settings o = {.workers = workers};
     struct qc_error e;
     cr_assert_eq(r->produced->output_count, 1);
-    cr_assert(qc_output_errors(&e, known, keys, real, r->produced, r->data, &o, &st), "%s", st.message);
+    MUST(qc_output_errors(&e, known, keys, real, r->produced, r->data, &o, ST));
     return e;
 }
 
@@ -39,33 +33,28 @@ static bool same(const struct qc_error *a, const struct qc_error *b)
 
 Test(output_errors, are_those_of_the_measurement_of_all_layers)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g;
-    struct case_run r;
-    struct qc_measurement *m = NULL;
+    OWN(qc_graph) *g = NULL;
+    CASE_RUN r;
+    OWN(qc_measurement) *m = NULL;
     calibrate(&r, &g);
-    cr_assert(qc_measure(&m, r.normalised, r.folded, r.data, CASE_WORKERS(1), &st), "%s", st.message);
+    MUST(qc_measure(&m, r.normalised, r.folded, r.data, CASE_WORKERS(1), ST));
     cr_assert_gt(m->outputs[0].noise, 0);
     for (unsigned workers = 1; workers <= 3; workers++) {
         const struct qc_error e = errors_of(NULL, NULL, r.normalised, &r, workers);
         cr_expect(same(&e, &m->outputs[0]), "%g of %g, not %g of %g", e.noise, e.signal, m->outputs[0].noise,
                   m->outputs[0].signal);
     }
-    qc_measurement_free(m);
-    case_free(&r);
-    qc_graph_free(g);
 }
 
 /* With everything known no other float network makes a difference: here the quantized one stands for it. */
 static void check_known(enum qc_known_place place)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_known_outputs *known = NULL;
-    struct qc_graph *g;
-    struct case_run r;
+    OWN(qc_known_outputs) *known = NULL;
+    OWN(qc_graph) *g = NULL;
+    CASE_RUN r;
     uint64_t keys[SAMPLES] = {0};
     calibrate(&r, &g);
-    cr_assert(qc_known_outputs_new(&known, 1, place, NULL, &st));
+    MUST(qc_known_outputs_new(&known, 1, place, NULL, ST));
     const struct qc_error first = errors_of(known, keys, r.normalised, &r, 2),
                           stranger = errors_of(NULL, NULL, r.produced, &r, 1);
     cr_assert_eq(stranger.noise, 0);
@@ -73,9 +62,6 @@ static void check_known(enum qc_known_place place)
     const struct qc_error with_keys = errors_of(known, keys, r.produced, &r, 2),
                           by_content = errors_of(known, NULL, r.produced, &r, 1);
     cr_expect(same(&with_keys, &first) && same(&by_content, &first));
-    qc_known_outputs_free(known);
-    case_free(&r);
-    qc_graph_free(g);
 }
 
 Test(output_errors, what_is_known_is_not_run_again)
@@ -112,28 +98,24 @@ Test(output_errors, of_many_units_those_are_kept_that_trials_draw)
 
 Test(output_errors, collecting_leaves_the_outputs_of_the_float_network)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct qc_known_outputs *known = NULL;
-    struct qc_collection *c = NULL;
-    struct qc_graph *g;
+    OWN(qc_known_outputs) *known = NULL;
+    OWN(qc_collection) *c = NULL;
+    OWN(qc_graph) *g = NULL;
     struct case_run r, unbound = {0};
     uint64_t keys[SAMPLES] = {0};
     calibrate(&r, &g);
-    cr_assert(case_simulate(&unbound, g, &setup, &st), "%s", st.message);
-    cr_assert(qc_known_outputs_new(&known, 1, QC_KNOWN_IN_MEMORY, NULL, &st));
+    MUST(case_simulate(&unbound, g, &setup, ST));
+    MUST(qc_known_outputs_new(&known, 1, QC_KNOWN_IN_MEMORY, NULL, ST));
     const struct qc_collect_options o = {.need = QC_NEED_EXTREMES,
                                          .keys = keys,
                                          .known = known,
                                          .settings = CASE_WORKERS(2)};
-    cr_assert(qc_collect(&c, NULL, unbound.simulated, 0, NULL, NULL, r.data, &o, &st), "%s", st.message);
+    MUST(qc_collect(&c, NULL, unbound.simulated, 0, NULL, NULL, r.data, &o, ST));
     for (size_t u = 0; u < SAMPLES; u++) cr_expect(keys[u] && qc_known_outputs_find(known, keys[u]), "unit %zu", u);
     const struct qc_error alone = errors_of(NULL, NULL, r.normalised, &r, 1),
                           with = errors_of(known, keys, r.produced, &r, 1); /* which would have no error */
     cr_expect(same(&alone, &with));
-    qc_collection_free(c);
-    qc_known_outputs_free(known);
     case_free(&unbound);
     case_free(&r);
-    qc_graph_free(g);
 }

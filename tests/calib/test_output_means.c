@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Biases of the layers that compute the outputs. */
-#include <criterion/criterion.h>
-#include <math.h>
 
 #include "calib/trials/trials.h"
 #include "calib_case.h"
-#include "tests/graph_reader/test_graph.h"
 
 enum { SAMPLES = 48, IN = 3, SIDE = 6 };
 
@@ -52,17 +49,16 @@ static void look(void *user, size_t place, size_t output, const struct qc_view *
 Test(output_means, mean_errors_of_outputs_go)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_graph *g = test_graph(cases[i].text), *corrected = NULL;
-        struct case_run r;
+        OWN(qc_graph) *g = test_graph(cases[i].text), *corrected = NULL;
+        CASE_RUN r;
         case_calibrate_skewed(&r, g, cases[i].method, SAMPLES);
         /* One worker: the sums below are shared. */
         const struct qc_trial_options how = {.settings = CASE_WORKERS(1)};
-        struct qc_trials *trials = NULL;
+        OWN(qc_trials) *trials = NULL;
         struct qc_output_correction done;
         const struct qc_graph *was = r.simulated;
-        cr_assert(qc_trials_new(&trials, r.normalised, r.data, SAMPLES, &how, &st), "%s", st.message);
-        cr_assert(qc_correct_outputs(&corrected, &done, was, trials, case_copy, &was, &st), "%s", st.message);
+        MUST(qc_trials_new(&trials, r.normalised, r.data, SAMPLES, &how, ST));
+        MUST(qc_correct_outputs(&corrected, &done, was, trials, case_copy, &was, ST));
         cr_expect_eq(done.outputs, cases[i].outputs, "case %zu: %zu outputs", i, done.outputs);
         cr_expect_eq(corrected != NULL, cases[i].outputs > 0, "case %zu", i);
         if (corrected) {
@@ -70,11 +66,9 @@ Test(output_means, mean_errors_of_outputs_go)
             struct qc_error errors[2][SAMPLES] = {0};
             const struct qc_graph *now = corrected;
             qc_trials_look(trials, look, &before);
-            cr_assert(
-                qc_trials_run((struct qc_error *[]){errors[0]}, NULL, trials, case_copy, &was, 1, 0, SAMPLES, &st));
+            MUST(qc_trials_run((struct qc_error *[]){errors[0]}, NULL, trials, case_copy, &was, 1, 0, SAMPLES, ST));
             qc_trials_look(trials, look, &after);
-            cr_assert(
-                qc_trials_run((struct qc_error *[]){errors[1]}, NULL, trials, case_copy, &now, 1, 0, SAMPLES, &st));
+            MUST(qc_trials_run((struct qc_error *[]){errors[1]}, NULL, trials, case_copy, &now, 1, 0, SAMPLES, ST));
             double sums[2] = {0};
             for (size_t c = 0; c < before.channels; c++) {
                 sums[0] += before.sums[c] * before.sums[c];
@@ -86,9 +80,5 @@ Test(output_means, mean_errors_of_outputs_go)
             cr_expect(gain > 0.05 && fabs(gain - done.gain_db) < 0.3 * gain, "case %zu: %g dB, %g expected", i, gain,
                       done.gain_db);
         }
-        qc_graph_free(corrected);
-        qc_trials_free(trials);
-        case_free(&r);
-        qc_graph_free(g);
     }
 }

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Parts of outputs that a Concat joins: where they lie, and which elements are compared. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "calib/metrics/compare.h"
 #include "calib_case.h"
-#include "tests/graph_reader/test_graph.h"
 
 #define HEADS                                                                                                          \
     "graph \"g\"\ninput %1 \"x\" f32[N,2,3]\ninput %2 \"z\" f32[N,1,3]\n%3 \"a\" = Exp(%1)\n%4 \"b\" = Exp(%2)\n"      \
@@ -54,16 +50,13 @@ static void describe(char text[512], const struct qc_graph *g, const struct qc_o
 Test(output_parts, where_they_lie)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_graph *g = test_graph(cases[i].text);
-        struct qc_arena *a = qc_arena_new();
-        struct qc_status st = QC_STATUS_INIT;
+        OWN(qc_graph) *g = test_graph(cases[i].text);
+        QC_ARENA_SCOPE *a = qc_arena_new();
         struct qc_output_parts parts;
         char text[512];
-        cr_assert(qc_output_parts_of(&parts, g, a, &st), "%s", st.message);
+        MUST(qc_output_parts_of(&parts, g, a, ST));
         describe(text, g, &parts);
         cr_expect_str_eq(text, cases[i].parts, "%s", cases[i].text);
-        qc_arena_free(a);
-        qc_graph_free(g);
     }
 }
 
@@ -72,13 +65,10 @@ Test(output_parts, too_many_are_one)
     char text[4096] = "graph \"g\"\ninput %1 \"x\" f32[2,1]\n%2 = Exp(%1)\n%3 = Concat(%2";
     for (int i = 0; i < QC_OUTPUT_PARTS; i++) strcat(text, ", %2");
     strcat(text, ") {axis=1}\noutput \"y\" %3\n");
-    struct qc_graph *g = test_graph(text);
-    struct qc_arena *a = qc_arena_new();
-    struct qc_status st = QC_STATUS_INIT;
+    OWN(qc_graph) *g = test_graph(text);
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_output_parts parts;
-    cr_assert(qc_output_parts_of(&parts, g, a, &st) && parts.count == 1 && !parts.of[0].join);
-    qc_arena_free(a);
-    qc_graph_free(g);
+    cr_assert(qc_output_parts_of(&parts, g, a, ST) && parts.count == 1 && !parts.of[0].join);
 }
 
 /* Elements 100 * i + 10 * j + k of [2,3,4]; the part is rows 1 and 2 of the middle axis and columns 1 and 2. */

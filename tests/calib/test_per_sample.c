@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Data of observers for each sample: series and states, filled in any order and by several threads. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/pool.h"
 #include "calib/statistics/collection.h"
@@ -91,7 +86,6 @@ Test(per_sample, states_merge_in_a_tree_that_only_the_samples_decide)
         size_t order[MOST];
         char first[TEXT], second[TEXT], expected[2 * TEXT];
         for (int round = 0; round < 6; round++) {
-            struct qc_status st = QC_STATUS_INIT;
             struct filling f = {.order = order, .watches = 2, .units = units};
             struct qc_quantizer_samples quantizer = {.series = {0}};
             for (size_t i = 0; i < units; i++) {
@@ -99,13 +93,12 @@ Test(per_sample, states_merge_in_a_tree_that_only_the_samples_decide)
                 order[i] = order[k];
                 order[k] = i;
             }
-            cr_assert(qc_per_sample_new(&f.p, &text_observer, &no_values, 2, &st) && f.p);
+            cr_assert(qc_per_sample_new(&f.p, &text_observer, &no_values, 2, ST) && f.p);
             struct qc_pool_options pool = {.workers = 1 + (unsigned)round % 3};
-            cr_assert(qc_pool_run(units, fill, &f, &pool, &st), "%s", st.message);
-            cr_assert(qc_per_sample_join(&quantizer, f.p, 0, &st) && qc_per_sample_join(&quantizer, f.p, 1, &st), "%s",
-                      st.message);
+            MUST(qc_pool_run(units, fill, &f, &pool, ST));
+            MUST(qc_per_sample_join(&quantizer, f.p, 0, ST) && qc_per_sample_join(&quantizer, f.p, 1, ST));
             static const float constant[] = {-5};
-            cr_assert(qc_per_sample_add_constant(&quantizer, f.p, constant, 1, &st));
+            MUST(qc_per_sample_add_constant(&quantizer, f.p, constant, 1, ST));
             expected_text(first, 0, units, 0);
             expected_text(second, 0, units, 100);
             snprintf(expected, sizeof expected, "((%.2000s %.2000s) -5)", first, second);
@@ -118,72 +111,69 @@ Test(per_sample, states_merge_in_a_tree_that_only_the_samples_decide)
 
 Test(per_sample, a_merge_that_fails_is_an_error_and_leaks_nothing)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_per_sample *p;
     float good = 1, bad = -1;
-    cr_assert(qc_per_sample_new(&p, &text_observer, &no_values, 1, &st));
-    cr_assert(qc_per_sample_take(p, 0, 0, &good, 1, &st) && qc_per_sample_take(p, 0, 3, &bad, 1, &st));
-    cr_assert(!qc_per_sample_take(p, 0, 2, &good, 1, &st));
-    cr_assert(strstr(st.message, "plugin 'text': merge failed with code 7"), "%s", st.message);
+    MUST(qc_per_sample_new(&p, &text_observer, &no_values, 1, ST));
+    cr_assert(qc_per_sample_take(p, 0, 0, &good, 1, ST) && qc_per_sample_take(p, 0, 3, &bad, 1, ST));
+    cr_assert(!qc_per_sample_take(p, 0, 2, &good, 1, ST));
+    MUST(strstr(failure.message, "plugin 'text': merge failed with code 7"));
     qc_per_sample_free(p);
 }
 
 /* A table filled part by part, in any order of samples. */
 Test(per_sample, series_are_in_sample_order_and_join_by_sample)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_extremes_table *all, *part;
     struct qc_per_sample *none;
     struct qc_series series = {0};
     static const uint64_t numbers[] = {9, 2, 30};
     static const float x[2][3][2] = {{{1, 2}, {-3, 4}, {NAN, NAN}}, {{-1, 0}, {0, 0}, {NAN, 8}}},
                        constant[] = {1, 2.5f};
-    cr_assert(qc_extremes_table_new(&all, 2, 0, &st));
+    MUST(qc_extremes_table_new(&all, 2, 0, ST));
     for (size_t u = 0; u < 3; u++) {
-        cr_assert(qc_extremes_table_new(&part, 2, 1, &st));
+        MUST(qc_extremes_table_new(&part, 2, 1, ST));
         part->samples[0] = numbers[u];
         for (size_t v = 0; v < 2; v++) {
             const struct qc_extremes e = qc_extremes_of(x[v][u], 2, 0);
             part->ends[v] = (struct qc_ends){.min = e.min, .max = e.max};
         }
-        cr_assert(qc_extremes_table_add(all, part, &st));
+        MUST(qc_extremes_table_add(all, part, ST));
         qc_extremes_table_free(part);
     }
-    cr_assert(qc_extremes_table_join(&series, all, 0, &st) && qc_extremes_table_join(&series, all, 1, &st));
+    cr_assert(qc_extremes_table_join(&series, all, 0, ST) && qc_extremes_table_join(&series, all, 1, ST));
     cr_assert_eq(series.count, 3);
     const struct qc_extremes *e = series.items;
     cr_assert(e[0].sample == 2 && e[0].min == -3 && e[0].max == 4);
     cr_assert(e[1].sample == 9 && e[1].min == -1 && e[1].max == 2);
     cr_assert(e[2].sample == 30 && e[2].min == 8 && e[2].max == 8);
-    cr_assert(qc_series_add_constant(&series, constant, 2, &st));
+    MUST(qc_series_add_constant(&series, constant, 2, ST));
     cr_assert(series.items[1].max == 2.5f && series.items[2].min == 1);
     free((void *)(uintptr_t)series.items);
     series = (struct qc_series){0};
-    cr_assert(qc_series_add_constant(&series, constant, 2, &st) && series.count == 1 && series.items[0].max == 2.5f);
+    cr_assert(qc_series_add_constant(&series, constant, 2, ST) && series.count == 1 && series.items[0].max == 2.5f);
     free((void *)(uintptr_t)series.items);
     qc_extremes_table_free(all);
     cr_assert(qc_extremes_table_bytes(2, 3) == 72);
-    cr_assert(qc_per_sample_new(&none, qc_observer_find("mse"), &no_values, 2, &st) && !none);
-    cr_assert(qc_per_sample_new(&none, qc_observer_find("ema"), &no_values, 2, &st) && !none);
+    cr_assert(qc_per_sample_new(&none, qc_observer_find("mse"), &no_values, 2, ST) && !none);
+    cr_assert(qc_per_sample_new(&none, qc_observer_find("ema"), &no_values, 2, ST) && !none);
 }
 
 /* The same for any number of workers; ema on the samples in order is its formula, here on the input. */
 Test(per_sample, ema_over_a_data_set_is_its_formula)
 {
-    struct qc_graph *g = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
-    struct qc_status st = QC_STATUS_INIT;
+    OWN(qc_graph) *g = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
     struct case_setup setup = CASE_SETUP;
     struct qc_dataset_scratch *scratch = NULL;
     setup.method = "ema:momentum=0.5";
     setup.samples = 20;
     for (setup.workers = 1; setup.workers <= 4; setup.workers += 3) {
-        struct case_run r;
-        cr_assert(case_calibrate(&r, g, QC_TEST_SOURCE "/datasets/digits_calib.h5", &setup, &st), "%s", st.message);
+        CASE_RUN r;
+        MUST(case_calibrate(&r, g, QC_TEST_SOURCE "/datasets/digits_calib.h5", &setup, ST));
         double lo = 0, hi = 0;
         float x[64];
-        cr_assert(qc_dataset_scratch_new(&scratch, &st));
+        MUST(qc_dataset_scratch_new(&scratch, ST));
         for (size_t u = 0; u < 20; u++) {
-            cr_assert(qc_dataset_elements(r.data, 0) == 64 && qc_dataset_read(x, r.data, 0, u, scratch, &st));
+            cr_assert(qc_dataset_elements(r.data, 0) == 64 && qc_dataset_read(x, r.data, 0, u, scratch, ST));
             float min = x[0], max = x[0];
             for (size_t i = 0; i < 64; i++) {
                 min = fminf(min, x[i]);
@@ -198,7 +188,5 @@ Test(per_sample, ema_over_a_data_set_is_its_formula)
         cr_assert_str_eq(c->method, "ema");
         cr_assert(isinf(c->known_lo) && c->curve && c->curve->count == 0);
         qc_dataset_scratch_free(scratch);
-        case_free(&r);
     }
-    qc_graph_free(g);
 }

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weights and biases computed from data, in the graph. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "calib/weights/round_weights.h"
 #include "calib/weights/round_weights_parts.h"
 #include "calib_case.h"
 #include "graph/core/verify.h"
-#include "tests/graph_reader/test_graph.h"
 
 enum { SAMPLES = 64, IN = 4, OUT = 6, PIXELS = 16 };
 
@@ -30,32 +25,26 @@ static float *images(uint64_t seed)
 
 static struct qc_graph *convolution(const char *bias)
 {
-    char *numbers = case_numbers(OUT * IN * 9, 0.3f, 5);
-    struct qc_arena *a = qc_arena_new();
-    struct qc_status st = QC_STATUS_INIT;
-    char *text = qc_arena_printf(a, &st,
+    QC_FREED char *numbers = case_numbers(OUT * IN * 9, 0.3f, 5);
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    char *text = qc_arena_printf(a, ST,
                                  "graph \"g\"\ninput %%1 \"x\" f32[N,4,4,4]\nconst %%2 \"w\" f32[6,4,3,3] = %s\n%s%%4 "
                                  "\"y\" = Conv(%%1, %%2%s) {pads=[1,1,1,1]}\noutput \"y\" %%4\n",
                                  numbers, bias, *bias ? ", %3" : "");
     struct qc_graph *g = test_graph(text);
-    free(numbers);
-    qc_arena_free(a);
     return g;
 }
 
 static void calibrate(struct case_run *r, const struct qc_graph *g, unsigned workers)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    float *x = images(3);
+    QC_FREED float *x = images(3);
     struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 3, .dims = {IN, 4, 4}};
-    char path[CASE_PATH];
+    CASE_FILE path[CASE_PATH];
     case_write(path, &set, 1, SAMPLES);
     setup.moments = true;
     setup.workers = workers;
-    cr_assert(case_calibrate(r, g, path, &setup, &st), "%s", st.message);
-    case_unlink(path);
-    free(x);
+    MUST(case_calibrate(r, g, path, &setup, ST));
 }
 
 static const struct qc_node *find_conv(const struct qc_graph *g)
@@ -82,7 +71,7 @@ static void output_error(double *square, double *variance, double *mean, const s
     const float *b = before->input_count > 2 ? qc_constant_of(real, before->inputs[2])->data : NULL;
     const float *c = after->input_count > 2 ? constant_input(g, after, 2)->data : NULL;
     const struct qc_qparams *qparams = &g->qparams_of[g->values[after->inputs[1]].type.qparams];
-    float *x = images(3);
+    QC_FREED float *x = images(3);
     *square = *variance = *mean = 0;
     for (size_t o = 0; o < OUT; o++) {
         double sum = 0, squares = 0;
@@ -106,19 +95,17 @@ static void output_error(double *square, double *variance, double *mean, const s
         *variance += (squares - sum * sum / (SAMPLES * PIXELS)) / (SAMPLES * PIXELS * OUT);
         *mean = fmax(*mean, fabs(sum / (SAMPLES * PIXELS)));
     }
-    free(x);
 }
 
 static void check_errors(const char *bias)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = convolution(bias), *new = NULL;
-    struct qc_weight_rounding *w = NULL;
-    struct case_run r;
+    OWN(qc_graph) *g = convolution(bias), *new = NULL;
+    OWN(qc_weight_rounding) *w = NULL;
+    CASE_RUN r;
     double nearest, nearest_variance, nearest_mean, better, better_variance, better_mean;
     calibrate(&r, g, 1);
-    cr_assert(qc_round_weights(&w, &new, r.simulated, r.second_moments, &both, &st), "%s", st.message);
-    cr_assert(qc_graph_verify(new, &st), "%s", st.message);
+    MUST(qc_round_weights(&w, &new, r.simulated, r.second_moments, &both, ST));
+    MUST(qc_graph_verify(new, ST));
     output_error(&nearest, &nearest_variance, &nearest_mean, r.normalised, r.simulated);
     output_error(&better, &better_variance, &better_mean, r.normalised, new);
     cr_expect_leq(better, 0.25 * nearest, "mean square error %g, nearest %g", better, nearest);
@@ -137,10 +124,6 @@ static void check_errors(const char *bias)
     cr_expect_leq(l->bias_rms, l->bias_max);
     const char *name = r.simulated->qparams_of[l->quantizer].name;
     cr_expect(l->name != name && strcmp(l->name, name) == 0, "what is told outlives the graph");
-    qc_graph_free(new);
-    qc_weight_rounding_free(w);
-    case_free(&r);
-    qc_graph_free(g);
 }
 
 Test(round_weights, errors_shrink_and_means_vanish)
@@ -159,25 +142,24 @@ Test(round_weights, a_bias_is_made_where_there_is_none)
 Test(round_weights, few_rows_are_believed_in_part)
 {
     enum { ROWS = 8, COLUMNS = 64, MADE = 32 };
-    struct qc_status st = QC_STATUS_INIT;
     char *numbers = case_numbers(COLUMNS * MADE, 0.3f, 7), path[CASE_PATH];
-    struct qc_arena *a = qc_arena_new();
-    struct qc_graph *g = test_graph(qc_arena_printf(a, &st,
-                                                    "graph \"g\"\ninput %%1 \"x\" f32[N,64]\nconst %%2 \"w\" "
-                                                    "f32[64,32] = %s\n%%3 \"y\" = MatMul(%%1, %%2)\noutput \"y\" "
-                                                    "%%3\n",
-                                                    numbers)),
-                    *new = NULL;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    OWN(qc_graph) *g = test_graph(qc_arena_printf(a, ST,
+                                                  "graph \"g\"\ninput %%1 \"x\" f32[N,64]\nconst %%2 \"w\" "
+                                                  "f32[64,32] = %s\n%%3 \"y\" = MatMul(%%1, %%2)\noutput \"y\" "
+                                                  "%%3\n",
+                                                  numbers)),
+                  *new = NULL;
     float x[ROWS * COLUMNS];
     uint64_t seed = 11;
     for (size_t i = 0; i < ROWS * COLUMNS; i++) x[i] = case_normal(&seed);
     case_write(path, &(struct case_data){"x", QC_F32, x, 1, {COLUMNS}}, 1, ROWS);
     struct case_setup setup = CASE_SETUP;
     setup.moments = true;
-    struct case_run r;
-    struct qc_weight_rounding *rounded = NULL;
-    cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-    cr_assert(qc_round_weights(&rounded, &new, r.simulated, r.second_moments, &both, &st), "%s", st.message);
+    CASE_RUN r;
+    OWN(qc_weight_rounding) *rounded = NULL;
+    MUST(case_calibrate(&r, g, path, &setup, ST));
+    MUST(qc_round_weights(&rounded, &new, r.simulated, r.second_moments, &both, ST));
     cr_expect(rounded->count == 1 && rounded->layers[0].compensated, "the case shows nothing");
     const struct qc_tensor *after = NULL;
     const struct qc_qparams *p = NULL;
@@ -199,38 +181,27 @@ Test(round_weights, few_rows_are_believed_in_part)
     }
     cr_expect_leq(error, 1.35 * nearest, "%g on others, nearest %g", error, nearest);
     case_unlink(path);
-    qc_graph_free(new);
-    qc_weight_rounding_free(rounded);
-    case_free(&r);
-    qc_graph_free(g);
-    qc_arena_free(a);
     free(numbers);
 }
 
 /* What rounding of a product of so many columns takes, before anything was seen of it. */
 static size_t planned(unsigned columns, enum qc_dtype weight)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
-    char *numbers = case_numbers(8 * columns, 0.3f, 7);
-    struct qc_graph *g = test_graph(qc_arena_printf(a, &st,
-                                                    "graph \"g\"\ninput %%1 \"x\" f32[N,%u]\nconst %%2 \"w\" "
-                                                    "f32[%u,8] = %s\n%%3 \"y\" = MatMul(%%1, %%2)\noutput \"y\" %%3\n",
-                                                    columns, columns, numbers));
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    QC_FREED char *numbers = case_numbers(8 * columns, 0.3f, 7);
+    OWN(qc_graph) *g = test_graph(qc_arena_printf(a, ST,
+                                                  "graph \"g\"\ninput %%1 \"x\" f32[N,%u]\nconst %%2 \"w\" "
+                                                  "f32[%u,8] = %s\n%%3 \"y\" = MatMul(%%1, %%2)\noutput \"y\" %%3\n",
+                                                  columns, columns, numbers));
     struct case_setup setup = CASE_SETUP;
     struct case_run r = {0};
-    struct qc_second_moments *m = NULL;
+    OWN(qc_second_moments) *m = NULL;
     setup.scheme.weight.dtype = weight;
-    cr_assert(case_simulate(&r, g, &setup, &st) &&
-                  qc_second_moments_new(&m, r.simulated, QC_MOMENTS_QUANTIZED, 0, &st) &&
+    cr_assert(case_simulate(&r, g, &setup, ST) && qc_second_moments_new(&m, r.simulated, QC_MOMENTS_QUANTIZED, 0, ST) &&
                   qc_second_moments_count(m) == 1,
-              "%s", st.message);
+              "%s", failure.message);
     const size_t bytes = qc_round_weights_bytes_of_all(m);
-    qc_second_moments_free(m);
     case_free(&r);
-    qc_graph_free(g);
-    qc_arena_free(a);
-    free(numbers);
     return bytes;
 }
 
@@ -246,9 +217,8 @@ Test(reweigh, memory_is_planned_by_bits)
  * correction alone the weights. */
 Test(round_weights, what_is_off_changes_nothing)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = convolution("const %3 \"b\" f32[6] = {0.5, -0.25, 0, 1, 2, -3}\n");
-    struct case_run r;
+    OWN(qc_graph) *g = convolution("const %3 \"b\" f32[6] = {0.5, -0.25, 0, 1, 2, -3}\n");
+    CASE_RUN r;
     calibrate(&r, g, 1);
     const float *w = qc_constant_of(r.normalised, find_conv(r.normalised)->inputs[1])->data,
                 *b = qc_constant_of(r.normalised, find_conv(r.normalised)->inputs[2])->data;
@@ -256,10 +226,10 @@ Test(round_weights, what_is_off_changes_nothing)
     for (int k = 0; k < 3; k++) {
         struct qc_round_weights_options o = {
             .settings = &(struct qc_settings){.compensate = k == 1, .correct_bias = k == 2, .workers = 1}};
-        struct qc_graph *new = NULL;
-        struct qc_weight_rounding *done = NULL;
+        OWN(qc_graph) *new = NULL;
+        OWN(qc_weight_rounding) *done = NULL;
         size_t moved = 0, corrected = 0;
-        cr_assert(qc_round_weights(&done, &new, r.simulated, r.second_moments, &o, &st), "%s", st.message);
+        MUST(qc_round_weights(&done, &new, r.simulated, r.second_moments, &o, ST));
         const struct qc_tensor *v = constant_input(new, find_conv(new), 1);
         const float *c = constant_input(new, find_conv(new), 2)->data;
         cr_assert_eq(v->dtype, qparams->dtype, "the weights are no integers");
@@ -269,27 +239,22 @@ Test(round_weights, what_is_off_changes_nothing)
         cr_expect_eq(moved > 0, k == 1, "%zu weights moved", moved);
         cr_expect_eq(corrected > 0, k == 2, "%zu biases corrected", corrected);
         cr_expect_eq(done->layers[0].compensated, k == 1);
-        qc_graph_free(new);
-        qc_weight_rounding_free(done);
     }
-    case_free(&r);
-    qc_graph_free(g);
 }
 
 Test(round_weights, workers_make_no_difference)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = convolution(""), *first = NULL;
+    OWN(qc_graph) *g = convolution(""), *first = NULL;
     for (unsigned workers = 1; workers <= 4; workers *= 2) {
         struct qc_round_weights_options o = both;
         struct qc_graph *new = NULL;
-        struct qc_weight_rounding *w = NULL;
-        struct case_run r;
+        OWN(qc_weight_rounding) *w = NULL;
+        CASE_RUN r;
         struct qc_settings settings = case_rounds;
         settings.workers = workers;
         o.settings = &settings;
         calibrate(&r, g, workers);
-        cr_assert(qc_round_weights(&w, &new, r.simulated, r.second_moments, &o, &st), "%s", st.message);
+        MUST(qc_round_weights(&w, &new, r.simulated, r.second_moments, &o, ST));
         if (first)
             for (unsigned i = 1; i <= 2; i++)
                 cr_expect(qc_tensor_equal(constant_input(first, find_conv(first), i),
@@ -298,25 +263,20 @@ Test(round_weights, workers_make_no_difference)
         else
             first = new;
         if (first != new) qc_graph_free(new);
-        qc_weight_rounding_free(w);
-        case_free(&r);
     }
-    qc_graph_free(first);
-    qc_graph_free(g);
 }
 
 /* One weight, two layers: it cannot follow both. */
 Test(round_weights, a_shared_weight_stays_nearest_and_says_why)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,4,4,4]\nconst %2 \"w\" f32[4,4,1,1] = {0.5, -1, "
-                                    "0.25, 0.1, 0.7, 0.3, -0.2, 0.9, 1, 2, 3, 4, -1, -2, 0.35, 0.45}\n"
-                                    "%3 \"c\" = Conv(%1, %2)\n%4 \"y\" = Conv(%3, %2)\noutput \"y\" %4\n");
-    struct qc_graph *new = NULL;
-    struct qc_weight_rounding *w = NULL;
-    struct case_run r;
+    OWN(qc_graph) *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,4,4,4]\nconst %2 \"w\" f32[4,4,1,1] = {0.5, -1, "
+                                  "0.25, 0.1, 0.7, 0.3, -0.2, 0.9, 1, 2, 3, 4, -1, -2, 0.35, 0.45}\n"
+                                  "%3 \"c\" = Conv(%1, %2)\n%4 \"y\" = Conv(%3, %2)\noutput \"y\" %4\n");
+    OWN(qc_graph) *new = NULL;
+    OWN(qc_weight_rounding) *w = NULL;
+    CASE_RUN r;
     calibrate(&r, g, 1);
-    cr_assert(qc_round_weights(&w, &new, r.simulated, r.second_moments, &both, &st), "%s", st.message);
+    MUST(qc_round_weights(&w, &new, r.simulated, r.second_moments, &both, ST));
     cr_assert_eq(w->count, 2);
     for (size_t i = 0; i < 2; i++)
         cr_expect(w->layers[i].reason && strstr(w->layers[i].reason, "more than one") && !w->layers[i].compensated);
@@ -326,10 +286,6 @@ Test(round_weights, a_shared_weight_stays_nearest_and_says_why)
     for (size_t i = 0; i < real->count; i++)
         cr_expect_eq((float)qc_tensor_int(v, i),
                      nearbyintf(((const float *)real->data)[i] / q->scale[q->count > 1 ? i / 4 : 0]));
-    qc_graph_free(new);
-    qc_weight_rounding_free(w);
-    case_free(&r);
-    qc_graph_free(g);
 }
 
 /* The mean of (x - c) (x - c)' over rows, from that of x x' and of x. */

@@ -1,38 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Rounded layers in a file beside a checkpoint: valid layers are reused; damaged ones and those of another job are
    computed again. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "calib/weights/rounded_layers.h"
 #include "calib_case.h"
-#include "tests/graph_reader/test_graph.h"
 
 enum { SAMPLES = 64, IN = 12, MIDDLE = 10, OUT = 5, LAYERS = 2, WEIGHTS = IN * MIDDLE + MIDDLE * OUT };
 
 static const char job[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
                   other[] = "f123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-static struct qc_status st;
+
 static struct qc_graph *graph;
 static struct case_run calibrated;
 static char path[CASE_PATH];
 
 static void start_with(enum qc_dtype weight)
 {
-    struct qc_arena *a = qc_arena_new();
-    char *first = case_numbers(IN * MIDDLE, 0.3f, 5), *second = case_numbers(MIDDLE * OUT, 0.5f, 6);
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    QC_FREED char *first = case_numbers(IN * MIDDLE, 0.3f, 5), *second = case_numbers(MIDDLE * OUT, 0.5f, 6);
     struct case_setup setup = CASE_SETUP;
     float x[SAMPLES * IN];
     uint64_t seed = 9;
-    st = QC_STATUS_INIT;
     for (size_t s = 0; s < SAMPLES; s++) {
         const float common = case_normal(&seed);
         for (size_t i = 0; i < IN; i++) x[s * IN + i] = 1 + common + 0.2f * case_normal(&seed);
     }
-    graph = test_graph(qc_arena_printf(a, &st,
+    graph = test_graph(qc_arena_printf(a, ST,
                                        "graph \"g\"\ninput %%1 \"x\" f32[N,12]\nconst %%2 \"a\" f32[12,10] = %s\n"
                                        "const %%3 \"b\" f32[10,5] = %s\n%%4 \"m\" = MatMul(%%1, %%2)\n"
                                        "%%5 \"r\" = Relu(%%4)\n%%6 \"y\" = MatMul(%%5, %%3)\noutput \"y\" %%6\n",
@@ -41,12 +34,9 @@ static void start_with(enum qc_dtype weight)
     case_write(path, &set, 1, SAMPLES);
     setup.moments = true;
     if (weight != QC_NONE) setup.scheme.weight.dtype = weight;
-    cr_assert(case_calibrate(&calibrated, graph, path, &setup, &st), "%s", st.message);
+    MUST(case_calibrate(&calibrated, graph, path, &setup, ST));
     case_unlink(path);
     strcat(path, ".l");
-    free(first);
-    free(second);
-    qc_arena_free(a);
 }
 
 static void start(void)
@@ -74,10 +64,10 @@ struct outcome {
 static void rounds(struct outcome *out, const char *of_job)
 {
     struct qc_round_weights_options o = {.settings = &case_rounds};
-    struct qc_weight_rounding *w = NULL;
-    struct qc_graph *g = NULL;
-    if (of_job) cr_assert(qc_rounded_file_open(&o.file, path, of_job, &st), "%s", st.message);
-    cr_assert(qc_round_weights(&w, &g, calibrated.simulated, calibrated.second_moments, &o, &st), "%s", st.message);
+    OWN(qc_weight_rounding) *w = NULL;
+    OWN(qc_graph) *g = NULL;
+    if (of_job) MUST(qc_rounded_file_open(&o.file, path, of_job, ST));
+    MUST(qc_round_weights(&w, &g, calibrated.simulated, calibrated.second_moments, &o, ST));
     qc_rounded_file_close(o.file);
     const enum qc_dtype type = g->qparams_of[w->layers[0].quantizer].dtype;
     const bool fine = type == QC_I16; /* nothing to compensate or correct */
@@ -103,8 +93,6 @@ static void rounds(struct outcome *out, const char *of_job)
         out->errors[2 * i + 1] = w->layers[i].bias_rms;
         cr_assert((w->layers[i].compensated || fine) && w->layers[i].outputs);
     }
-    qc_graph_free(g);
-    qc_weight_rounding_free(w);
 }
 
 static size_t contents(char **bytes)
@@ -180,7 +168,7 @@ Test(rounded_file, weights_of_every_type_are_kept)
     const enum qc_dtype types[] = {QC_I4, QC_U8, QC_I16, QC_F8E4M3};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         struct outcome without, again;
-        char *first, *second;
+        QC_FREED char *first = NULL, *second = NULL;
         stop();
         start_with(types[i]);
         rounds(&without, NULL);
@@ -190,15 +178,13 @@ Test(rounded_file, weights_of_every_type_are_kept)
         rounds(&again, job);
         same(&again, &without);
         cr_assert_eq(contents(&second), size, "type %zu: a layer was solved again", i);
-        free(first);
-        free(second);
     }
 }
 
 Test(rounded_file, a_file_of_another_version_begins_anew)
 {
     struct outcome without, again;
-    char *first, *second;
+    QC_FREED char *first = NULL, *second = NULL;
     rounds(&without, job);
     const size_t size = contents(&first);
     first[7]--;
@@ -208,14 +194,12 @@ Test(rounded_file, a_file_of_another_version_begins_anew)
     cr_assert_eq(contents(&second), size);
     first[7]++;
     cr_assert_arr_eq(first, second, size);
-    free(first);
-    free(second);
 }
 
 Test(rounded_file, another_job_begins_anew)
 {
     struct outcome without, again;
-    char *first, *second;
+    QC_FREED char *first = NULL, *second = NULL;
     rounds(&without, NULL);
     rounds(&again, other);
     const size_t size = contents(&first);
@@ -223,8 +207,6 @@ Test(rounded_file, another_job_begins_anew)
     same(&again, &without);
     cr_assert_eq(contents(&second), size);
     cr_assert(memcmp(first, second, 72) != 0 && memcmp(first + 72, second + 72, size - 72) == 0);
-    free(first);
-    free(second);
 }
 
 Test(rounded_file, another_file_is_left_alone)
@@ -233,15 +215,11 @@ Test(rounded_file, another_file_is_left_alone)
     struct qc_rounded_file *f;
     char *now;
     write_file(text, sizeof text);
-    cr_assert_not(qc_rounded_file_open(&f, path, job, &st));
-    cr_assert_eq(st.code, QC_BAD_INPUT);
-    cr_assert(strstr(st.message, "another name"));
+    REFUSES(qc_rounded_file_open(&f, path, job, ST), QC_BAD_INPUT, "another name");
     cr_assert_eq(contents(&now), sizeof text);
     cr_assert_arr_eq(now, text, sizeof text);
     free(now);
-    st = QC_STATUS_INIT;
-    cr_assert_not(qc_rounded_file_open(&f, "no/such/folder/x", job, &st));
-    cr_assert_eq(st.code, QC_MACHINE);
+    REFUSES(qc_rounded_file_open(&f, "no/such/folder/x", job, ST), QC_MACHINE, "");
 }
 
 /* Records of both would be taken for those of the one that opened it last: the key of a layer does not have its

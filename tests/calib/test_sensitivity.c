@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Single layers, against the whole graph with everything else turned off. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "calib/metrics/sensitivity.h"
 #include "calib/moments/second_moments.h"
@@ -12,19 +8,17 @@
 #include "graph/core/multiply_adds.h"
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
-#include "tests/graph_reader/test_graph.h"
 
 enum { SAMPLES = 24, IN = 4, PIXELS = 36 };
 
 /* Two branches that share their input, are added up, and go on; values cross every cut but the last. */
 static struct qc_graph *network(void)
 {
-    char *a = case_numbers(IN * IN * 9, 0.3f, 5), *b = case_numbers(IN * IN * 9, 0.3f, 6),
-         *c = case_numbers(3 * IN, 0.5f, 7);
-    struct qc_arena *arena = qc_arena_new();
-    struct qc_status st = QC_STATUS_INIT;
+    QC_FREED char *a = case_numbers(IN * IN * 9, 0.3f, 5), *b = case_numbers(IN * IN * 9, 0.3f, 6),
+                  *c = case_numbers(3 * IN, 0.5f, 7);
+    QC_ARENA_SCOPE *arena = qc_arena_new();
     char *text =
-        qc_arena_printf(arena, &st,
+        qc_arena_printf(arena, ST,
                         "graph \"g\"\ninput %%1 \"x\" f32[1,4,6,6]\nconst %%2 \"a\" f32[4,4,3,3] = %s\nconst %%3 \"b\" "
                         "f32[4,4,3,3] = %s\nconst %%4 \"c\" f32[3,4,1,1] = %s\n"
                         "%%5 \"first\" = Conv \"one\"(%%1, %%2) {pads=[1,1,1,1]}\n%%6 \"cut\" = Relu \"relu\"(%%5)\n"
@@ -33,37 +27,29 @@ static struct qc_graph *network(void)
                         "%%9\noutput \"sum\" %%8\n",
                         a, b, c);
     struct qc_graph *g = test_graph(text);
-    free(a);
-    free(b);
-    free(c);
-    qc_arena_free(arena);
     return g;
 }
 
 static void calibrate(struct case_run *r, const struct qc_graph *g)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    float *x = malloc(SAMPLES * IN * PIXELS * sizeof *x);
+    QC_FREED float *x = malloc(SAMPLES * IN * PIXELS * sizeof *x);
     uint64_t seed = 3;
     cr_assert(x);
     for (size_t i = 0; i < SAMPLES * IN * PIXELS; i++) x[i] = case_normal(&seed);
     struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 3, .dims = {IN, 6, 6}};
-    char path[CASE_PATH];
+    CASE_FILE path[CASE_PATH];
     case_write(path, &set, 1, SAMPLES);
     setup.moments = true;
-    cr_assert(case_calibrate(r, g, path, &setup, &st), "%s", st.message);
-    case_unlink(path);
-    free(x);
+    MUST(case_calibrate(r, g, path, &setup, ST));
 }
 
 /* The graph with these quantizers alone. */
 static struct qc_graph *with_quantizers(const struct qc_graph *g, const char *const *quantizers, size_t count)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_rebuild b;
     struct qc_graph *some = NULL;
-    cr_assert(qc_rebuild_begin(&b, g, &st) && qc_rebuild_finish(&some, &b, &st));
+    cr_assert(qc_rebuild_begin(&b, g, ST) && qc_rebuild_finish(&some, &b, ST));
     qc_rebuild_free(&b);
     for (qc_id s = 1; s <= some->qparams_count; s++) {
         bool on = some->qparams_of[s].kind == QC_QPARAMS_PRODUCT;
@@ -76,28 +62,25 @@ static struct qc_graph *with_quantizers(const struct qc_graph *g, const char *co
 /* The same against the real one: mean over the outputs of noise to signal. */
 static double expected(const struct case_run *r, const struct qc_graph *g, const char *const *quantizers, size_t count)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *some = with_quantizers(g, quantizers, count);
+    OWN(qc_graph) *some = with_quantizers(g, quantizers, count);
     struct qc_comparison *c = NULL;
     const struct qc_comparison_job job = {.first = r->normalised,
                                           .second = some,
                                           .data = r->data,
                                           .settings = CASE_WORKERS(1)};
-    cr_assert(qc_compare(&c, &job, &st), "%s", st.message);
+    MUST(qc_compare(&c, &job, ST));
     double sum = 0;
     for (size_t k = 0; k < some->output_count; k++) sum += c->outputs[k].noise / c->outputs[k].signal;
     sum /= (double)some->output_count;
     qc_comparison_free(c);
-    qc_graph_free(some);
     return sum;
 }
 
 static struct qc_sensitivity *measure(const struct case_run *r, const struct qc_graph *rounded, unsigned workers)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_sensitivity *s = NULL;
     const struct qc_sensitivity_options o = {.settings = CASE_WORKERS(workers)};
-    cr_assert(qc_sensitivity_measure(&s, r->simulated, rounded, r->data, &o, &st), "%s", st.message);
+    MUST(qc_sensitivity_measure(&s, r->simulated, rounded, r->data, &o, ST));
     return s;
 }
 
@@ -121,10 +104,10 @@ static const struct {
 
 Test(sensitivity, a_layer_alone_is_the_graph_with_all_else_off)
 {
-    struct qc_graph *g = network();
-    struct case_run r;
+    OWN(qc_graph) *g = network();
+    CASE_RUN r;
     calibrate(&r, g);
-    struct qc_sensitivity *s = measure(&r, NULL, 1);
+    OWN(qc_sensitivity) *s = measure(&r, NULL, 1);
     cr_assert_eq(s->count, sizeof layers / sizeof *layers);
     cr_assert_eq(s->samples, SAMPLES);
     for (size_t i = 0; i < s->count; i++) {
@@ -141,20 +124,16 @@ Test(sensitivity, a_layer_alone_is_the_graph_with_all_else_off)
                            weights);
     }
     for (size_t i = 1; i < s->count; i++) cr_expect(s->layers[i - 1].noise >= s->layers[i].noise);
-    qc_sensitivity_free(s);
-    case_free(&r);
-    qc_graph_free(g);
 }
 
 /* Those of which most is believed, as they are among all. */
 Test(sensitivity, only_layers_of_which_most_is_believed_are_measured)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = network();
-    struct case_run r;
+    OWN(qc_graph) *g = network();
+    CASE_RUN r;
     calibrate(&r, g);
-    struct qc_sensitivity *all = measure(&r, NULL, 1);
-    double *believed = calloc(r.simulated->qparams_count + 1, sizeof *believed);
+    OWN(qc_sensitivity) *all = measure(&r, NULL, 1);
+    QC_FREED double *believed = calloc(r.simulated->qparams_count + 1, sizeof *believed);
     cr_assert(believed);
     for (size_t k = 0; k < sizeof layers / sizeof *layers; k++) {
         struct qc_sensitivity *some = NULL;
@@ -167,34 +146,30 @@ Test(sensitivity, only_layers_of_which_most_is_believed_are_measured)
             for (size_t i = 0; i < layers[k].count; i++)
                 if (strcmp(r.simulated->qparams_of[s].name, layers[k].quantizers[i]) == 0) believed[s] = 8;
         }
-        cr_assert(qc_sensitivity_measure(&some, r.simulated, NULL, r.data, &o, &st), "%s", st.message);
+        MUST(qc_sensitivity_measure(&some, r.simulated, NULL, r.data, &o, ST));
         cr_assert_eq(some->count, 1);
         const struct qc_layer_effect *e = &some->layers[0], *want = effect(all, e->name);
         cr_expect_str_eq(e->name, layers[k].name);
         cr_expect_eq(e->noise, want->noise);
         cr_expect(e->noise_weights == want->noise_weights || (isnan(e->noise_weights) && isnan(want->noise_weights)));
         qc_sensitivity_free(some);
-        cr_assert(qc_sensitivity_believed(&some, r.simulated, believed, &st), "%s", st.message);
+        MUST(qc_sensitivity_believed(&some, r.simulated, believed, ST));
         cr_expect_eq(some->count, all->count);
         cr_expect_str_eq(some->layers[0].name, layers[k].name, "nothing is run for that");
         cr_expect(some->layers[0].noise > some->layers[1].noise && isnan(some->layers[0].noise_weights));
         qc_sensitivity_free(some);
     }
-    free(believed);
-    qc_sensitivity_free(all);
-    case_free(&r);
-    qc_graph_free(g);
 }
 
 Test(sensitivity, the_metric_of_a_layer_is_that_of_the_graph_with_all_else_off)
 {
     enum { OUT = 3 };
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = network();
-    struct case_run r;
-    char path[CASE_PATH];
+    OWN(qc_graph) *g = network();
+    CASE_RUN r;
+    CASE_FILE path[CASE_PATH];
     uint64_t seed = 9;
-    float *x = malloc(SAMPLES * IN * PIXELS * sizeof *x), *target = malloc(SAMPLES * OUT * PIXELS * sizeof *target);
+    QC_FREED float *x = malloc(SAMPLES * IN * PIXELS * sizeof *x),
+                   *target = malloc(SAMPLES * OUT * PIXELS * sizeof *target);
     cr_assert(x && target);
     calibrate(&r, g);
     for (size_t i = 0; i < SAMPLES * IN * PIXELS; i++) x[i] = case_normal(&seed);
@@ -202,92 +177,76 @@ Test(sensitivity, the_metric_of_a_layer_is_that_of_the_graph_with_all_else_off)
     struct case_data sets[] = {{.name = "x", .dtype = QC_F32, .values = x, .rank = 3, .dims = {IN, 6, 6}},
                                {.name = "target", .dtype = QC_F32, .values = target, .rank = 3, .dims = {OUT, 6, 6}}};
     case_write(path, sets, 2, SAMPLES);
-    struct qc_dataset *eval = case_open(r.simulated, path, true);
+    OWN(qc_dataset) *eval = case_open(r.simulated, path, true);
     const struct qc_sensitivity_options o = {.settings = CASE_WORKERS(2)};
-    struct qc_sensitivity *s = measure(&r, NULL, 1);
+    OWN(qc_sensitivity) *s = measure(&r, NULL, 1);
     struct qc_metric real, m;
     double noise[sizeof layers / sizeof *layers];
     for (size_t i = 0; i < s->count; i++) {
         noise[i] = effect(s, layers[i].name)->noise;
         cr_expect(isnan(s->layers[i].metric) && isnan(s->layers[i].lost));
     }
-    cr_assert(qc_sensitivity_score(s, r.simulated, NULL, eval, &o, &st), "%s", st.message);
-    cr_assert(case_evaluate(&real, r.normalised, eval, 1, &st), "%s", st.message);
+    MUST(qc_sensitivity_score(s, r.simulated, NULL, eval, &o, ST));
+    MUST(case_evaluate(&real, r.normalised, eval, 1, ST));
     cr_expect_eq(real.kind, QC_METRIC_PSNR);
     for (size_t i = 0; i < s->count; i++) {
         const struct qc_layer_effect *e = effect(s, layers[i].name);
-        struct qc_graph *some = with_quantizers(r.simulated, layers[i].quantizers, layers[i].count);
-        cr_assert(case_evaluate(&m, some, eval, 1, &st), "%s", st.message);
+        OWN(qc_graph) *some = with_quantizers(r.simulated, layers[i].quantizers, layers[i].count);
+        MUST(case_evaluate(&m, some, eval, 1, ST));
         cr_expect_neq(m.value, real.value);
         cr_expect_float_eq(e->metric, m.value, 1e-6, "%s: %.12g, not %.12g", e->name, e->metric, m.value);
         cr_expect_float_eq(e->lost, real.value - m.value, 1e-6);
         cr_expect_eq(e->noise, noise[i], "what was measured before stays");
         if (i) cr_expect(s->layers[i - 1].lost >= s->layers[i].lost);
-        qc_graph_free(some);
     }
     qc_sensitivity_sort(s, QC_EFFECTS_BY_NOISE);
     for (size_t i = 1; i < s->count; i++) cr_expect(s->layers[i - 1].noise >= s->layers[i].noise);
-    cr_expect(!qc_sensitivity_score(s, r.simulated, NULL, r.data, &o, &st) && st.code == QC_BAD_INPUT &&
-                  strstr(st.message, "neither"),
-              "data without truth: %s", st.message);
-    case_unlink(path);
-    qc_sensitivity_free(s);
-    qc_dataset_free(eval);
-    case_free(&r);
-    qc_graph_free(g);
-    free(x);
-    free(target);
+    cr_expect(!qc_sensitivity_score(s, r.simulated, NULL, r.data, &o, ST) && failure.code == QC_BAD_INPUT &&
+                  strstr(failure.message, "neither"),
+              "data without truth: %s", failure.message);
 }
 
 Test(sensitivity, a_layer_has_the_constants_that_rounding_made)
 {
-    struct qc_graph *g = network(), *rounded = NULL;
-    struct case_run r;
-    struct qc_weight_rounding *w = NULL;
-    struct qc_status st = QC_STATUS_INIT;
+    OWN(qc_graph) *g = network(), *rounded = NULL;
+    CASE_RUN r;
+    OWN(qc_weight_rounding) *w = NULL;
     const struct qc_round_weights_options both = {.settings = &case_rounds};
     calibrate(&r, g);
-    cr_assert(qc_round_weights(&w, &rounded, r.simulated, r.second_moments, &both, &st), "%s", st.message);
-    struct qc_sensitivity *plain = measure(&r, NULL, 1), *s = measure(&r, rounded, 1);
+    MUST(qc_round_weights(&w, &rounded, r.simulated, r.second_moments, &both, ST));
+    OWN(qc_sensitivity) *plain = measure(&r, NULL, 1), *s = measure(&r, rounded, 1);
     cr_expect_neq(effect(s, "one")->noise_weights, effect(plain, "one")->noise_weights);
     cr_expect_neq(effect(s, "three")->noise_weights, effect(plain, "three")->noise_weights);
     cr_expect_eq(effect(s, "add")->noise, effect(plain, "add")->noise,
                  "what has no weights is not changed by those of others");
-    qc_sensitivity_free(plain);
-    qc_sensitivity_free(s);
-    qc_weight_rounding_free(w);
-    qc_graph_free(rounded);
-    case_free(&r);
-    qc_graph_free(g);
 }
 
 /* Rounding may give a layer other scales (calib/weights/round_weights.h). Expected: the error of the float network with
    the real numbers of these integers. */
 Test(sensitivity, a_layer_has_the_scales_that_rounding_made)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = network(), *stored = NULL, *some = NULL;
-    struct case_run r;
+    OWN(qc_graph) *g = network(), *stored = NULL, *some = NULL;
+    CASE_RUN r;
     struct qc_rebuild b;
     struct qc_comparison *c = NULL;
     calibrate(&r, g);
-    cr_assert(qc_store_weights(&stored, r.simulated, QC_FORMS_NOT_KEPT, qc_evaluate, &st), "%s", st.message);
+    MUST(qc_store_weights(&stored, r.simulated, QC_FORMS_NOT_KEPT, qc_evaluate, ST));
     const qc_id q = qc_graph_find_quantizer(stored, "a");
     const struct qc_qparams *s = &stored->qparams_of[q];
     float scale[64];
     cr_assert(s->count <= 64);
     for (size_t i = 0; i < s->count; i++) scale[i] = 0.9f * s->scale[i];
-    cr_assert(qc_graph_bind_quantizer(stored, q, s->count, scale, s->zero_point, &st), "%s", st.message);
-    cr_assert(qc_rebuild_begin(&b, r.simulated, &st), "%s", st.message);
+    MUST(qc_graph_bind_quantizer(stored, q, s->count, scale, s->zero_point, ST));
+    MUST(qc_rebuild_begin(&b, r.simulated, ST));
     for (qc_id v = 1; v <= stored->value_count; v++) {
         if (stored->values[v].type.qparams != q || !qc_constant_of(stored, v)) continue;
         for (qc_id from = 1; from <= r.simulated->value_count; from++) {
             const qc_id real = qc_quantized_constant(r.simulated, from);
             if (r.simulated->values[from].type.qparams == q && real)
-                b.map[real] = qc_graph_add_made_constant(b.to, "a", qc_tensor_of_parameters(stored, v, &st), &st);
+                b.map[real] = qc_graph_add_made_constant(b.to, "a", qc_tensor_of_parameters(stored, v, ST), ST);
         }
     }
-    cr_assert(qc_rebuild_finish(&some, &b, &st), "%s", st.message);
+    MUST(qc_rebuild_finish(&some, &b, ST));
     qc_rebuild_free(&b);
     for (qc_id k = 1; k <= some->qparams_count; k++)
         if (some->qparams_of[k].kind == QC_QPARAMS_QUANTIZER) qc_graph_turn_off_quantizer(some, k);
@@ -295,7 +254,7 @@ Test(sensitivity, a_layer_has_the_scales_that_rounding_made)
                                           .second = some,
                                           .data = r.data,
                                           .settings = CASE_WORKERS(1)};
-    cr_assert(qc_compare(&c, &job, &st), "%s", st.message);
+    MUST(qc_compare(&c, &job, ST));
     double want = 0;
     for (size_t k = 0; k < some->output_count; k++)
         want += c->outputs[k].noise / c->outputs[k].signal / (double)some->output_count;
@@ -305,45 +264,35 @@ Test(sensitivity, a_layer_has_the_scales_that_rounding_made)
     cr_expect_float_eq(got, want, 1e-5 * want, "%.9g, not %.9g", got, want);
     qc_sensitivity_free(measured);
     qc_comparison_free(c);
-    qc_graph_free(some);
-    qc_graph_free(stored);
-    case_free(&r);
-    qc_graph_free(g);
 }
 
 Test(sensitivity, workers_do_not_matter)
 {
-    struct qc_graph *g = network();
-    struct case_run r;
+    OWN(qc_graph) *g = network();
+    CASE_RUN r;
     calibrate(&r, g);
-    struct qc_sensitivity *one = measure(&r, NULL, 1), *three = measure(&r, NULL, 3);
+    OWN(qc_sensitivity) *one = measure(&r, NULL, 1), *three = measure(&r, NULL, 3);
     cr_assert_eq(one->count, three->count);
     for (size_t i = 0; i < one->count; i++) {
         cr_expect_str_eq(one->layers[i].name, three->layers[i].name);
         cr_expect_eq(one->layers[i].noise, three->layers[i].noise);
     }
-    qc_sensitivity_free(one);
-    qc_sensitivity_free(three);
-    case_free(&r);
-    qc_graph_free(g);
 }
 
 Test(sensitivity, moments_of_a_graph_that_quantizes_less_are_those_taken_before)
 {
-    struct qc_graph *g = network();
-    struct case_run all;
-    struct qc_status st = QC_STATUS_INIT;
+    OWN(qc_graph) *g = network();
+    CASE_RUN all;
     calibrate(&all, g);
     struct qc_partition_options some = QC_PARTITION_INIT;
     const char *skip[] = {"two"};
     some.skip = skip;
     some.skip_count = 1;
-    struct qc_partition *p = NULL;
-    struct qc_graph *fewer = NULL;
-    struct qc_second_moments *moments = NULL;
-    cr_assert(qc_partition_new(&p, all.normalised, all.rules, &some, &st) && qc_simulate(&fewer, p, &st), "%s",
-              st.message);
-    cr_assert(qc_second_moments_for(&moments, all.second_moments, fewer, &st) && moments);
+    OWN(qc_partition) *p = NULL;
+    OWN(qc_graph) *fewer = NULL;
+    OWN(qc_second_moments) *moments = NULL;
+    MUST(qc_partition_new(&p, all.normalised, all.rules, &some, ST) && qc_simulate(&fewer, p, ST));
+    cr_assert(qc_second_moments_for(&moments, all.second_moments, fewer, ST) && moments);
     cr_assert_eq(qc_second_moments_count(moments), qc_second_moments_count(all.second_moments) - 1);
     for (size_t i = 0; i < qc_second_moments_count(moments); i++) {
         const struct qc_second_moments_layer *l = qc_second_moments_at(moments, i);
@@ -361,18 +310,13 @@ Test(sensitivity, moments_of_a_graph_that_quantizes_less_are_those_taken_before)
         }
     }
     struct qc_second_moments *none = moments;
-    cr_expect(qc_second_moments_for(&none, moments, all.simulated, &st) && !none,
+    cr_expect(qc_second_moments_for(&none, moments, all.simulated, ST) && !none,
               "a layer that was not looked at has no moments");
-    qc_second_moments_free(moments);
-    qc_graph_free(fewer);
-    qc_partition_free(p);
-    case_free(&all);
-    qc_graph_free(g);
 }
 
 Test(sensitivity, multiply_adds_of_recurrent_ops)
 {
-    struct qc_graph *g =
+    OWN(qc_graph) *g =
         test_graph("graph \"g\"\ninput %1 \"x\" f32[7,N,5]\ninput %2 \"s\" f32[N,N,5]\ninput %3 \"w\" f32[2,9,5]\n"
                    "input %4 \"r\" f32[2,9,3]\n%5 = GRU(%1, %3, %4) {direction=\"bidirectional\"}\n"
                    "%6 = GRU(%2, %3, %4) {direction=\"bidirectional\"}\noutput \"y\" %5\noutput \"z\" %6\n");
@@ -380,13 +324,12 @@ Test(sensitivity, multiply_adds_of_recurrent_ops)
     cr_assert(qc_multiply_adds(&one, g, 1));
     cr_expect_eq(one, 7 * 2 * 9 * (5 + 3)); /* steps, directions, rows, columns of W and R */
     cr_expect_not(qc_multiply_adds(&one, g, 2), "its steps are not known");
-    qc_graph_free(g);
 }
 
 Test(sensitivity, multiply_adds)
 {
-    struct qc_graph *g = network();
-    struct case_run r;
+    OWN(qc_graph) *g = network();
+    CASE_RUN r;
     calibrate(&r, g);
     uint64_t all = 0, one;
     for (qc_id id = 1; id <= r.normalised->node_count; id++) {
@@ -397,6 +340,4 @@ Test(sensitivity, multiply_adds)
     cr_expect_eq(all, 36 * (4 * 36 + 4 * 36 + 3 * 4));
     cr_expect_float_eq(qc_int8_share(r.produced), 1, 0);
     cr_expect_float_eq(qc_int8_share(r.normalised), 0, 0);
-    case_free(&r);
-    qc_graph_free(g);
 }

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qc_calibrate_sequentially against its definition: for every quantizer the whole graph is run again over all samples,
  * with everything bound so far. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "calib/ranges/calibrate_parts.h"
 #include "calib/sequential/sequential.h"
@@ -13,7 +9,6 @@
 #include "graph/core/verify.h"
 #include "graph/text/text.h"
 #include "observers/histogram.h"
-#include "tests/graph_reader/test_graph.h"
 
 enum { SAMPLES = 24, CHANNELS = 3, SIDE = 8, PIXELS = SIDE * SIDE };
 
@@ -63,21 +58,18 @@ enum { MODELS = sizeof models / sizeof *models };
 
 static struct qc_graph *make(const struct model *m)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     const char *text = "graph \"g\"\ninput %1 \"x\" f32[N,3,8,8]\n";
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
         char use[8];
         qc_text(use, sizeof use, "%%%u", constants[i].id);
         if (!strstr(m->body, use)) continue;
-        char *numbers = case_numbers(constants[i].count, constants[i].scale, constants[i].id);
-        text = qc_arena_printf(a, &st, "%sconst %%%u \"%s\" f32[%s] = %s\n", text, constants[i].id, constants[i].name,
+        QC_FREED char *numbers = case_numbers(constants[i].count, constants[i].scale, constants[i].id);
+        text = qc_arena_printf(a, ST, "%sconst %%%u \"%s\" f32[%s] = %s\n", text, constants[i].id, constants[i].name,
                                constants[i].shape, numbers);
-        free(numbers);
     }
-    text = qc_arena_printf(a, &st, "%s%s", text, m->body);
+    text = qc_arena_printf(a, ST, "%s%s", text, m->body);
     struct qc_graph *g = test_graph(text);
-    qc_arena_free(a);
     return g;
 }
 
@@ -101,17 +93,16 @@ struct bench {
 
 static void begin(struct bench *b, const struct model *m, const struct how *h)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
     *b = (struct bench){.model = make(m),
                         .settings = {.workers = h->workers ? h->workers : 1,
                                      .compensate = true,
                                      .correct_bias = h->bias},
                         .options = {.settings = &b->settings}};
-    cr_assert(case_simulate(&b->run, b->model, &setup, &st), "%s: %s", m->name, st.message);
+    cr_assert(case_simulate(&b->run, b->model, &setup, ST), "%s: %s", m->name, failure.message);
     cr_assert(
-        qc_observer_parse(&b->options.activation, &b->options.activation_values, h->method ? h->method : "mse", &st) &&
-        qc_observer_parse(&b->options.weight, &b->options.weight_values, "minmax", &st));
+        qc_observer_parse(&b->options.activation, &b->options.activation_values, h->method ? h->method : "mse", ST) &&
+        qc_observer_parse(&b->options.weight, &b->options.weight_values, "minmax", ST));
     float *x = malloc(SAMPLES * CHANNELS * PIXELS * sizeof *x);
     cr_assert(x);
     for (uint64_t s = 0; s < SAMPLES; s++) {
@@ -127,25 +118,23 @@ static void begin(struct bench *b, const struct model *m, const struct how *h)
     struct qc_collection *seen = NULL;
     const struct qc_collect_options collect = {.need = QC_NEED_EXTREMES, .moments = true, .settings = CASE_WORKERS(1)};
     const struct qc_round_weights_options r = {.settings = &b->settings};
-    cr_assert(qc_collect(&seen, NULL, b->run.simulated, 0, NULL, NULL, b->run.data, &collect, &st), "%s", st.message);
+    MUST(qc_collect(&seen, NULL, b->run.simulated, 0, NULL, NULL, b->run.data, &collect, ST));
     b->second_moments = seen->second_moments;
     seen->second_moments = NULL;
     qc_collection_free(seen);
-    cr_assert(qc_weight_rounder_new(&b->weight_rounder, b->run.simulated, b->second_moments, &r, &st), "%s",
-              st.message);
+    MUST(qc_weight_rounder_new(&b->weight_rounder, b->run.simulated, b->second_moments, &r, ST));
 }
 
 /* Frees; the text of the graph, or of the one with new weights. */
 static char *finish(struct bench *b)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_text_options all = QC_TEXT_ALL;
     struct qc_weight_rounding *w = NULL;
     struct qc_graph *g = NULL;
-    cr_assert(!b->weight_rounder || qc_weight_rounder_finish(&w, &g, b->weight_rounder, &st), "%s", st.message);
-    cr_assert(qc_graph_verify(g ? g : b->run.simulated, &st), "%s", st.message);
-    char *text = qc_graph_print(g ? g : b->run.simulated, &all, &st);
-    cr_assert(text, "%s", st.message);
+    cr_assert(!b->weight_rounder || qc_weight_rounder_finish(&w, &g, b->weight_rounder, ST), "%s", failure.message);
+    MUST(qc_graph_verify(g ? g : b->run.simulated, ST));
+    char *text = qc_graph_print(g ? g : b->run.simulated, &all, ST);
+    MUST(text);
     qc_graph_free(g);
     qc_weight_rounding_free(w);
     qc_weight_rounder_free(b->weight_rounder);
@@ -158,12 +147,11 @@ static char *finish(struct bench *b)
 
 static char *propagated(const struct model *m, const struct how *h)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct bench b;
     begin(&b, m, h);
     const struct qc_sequential_options o = {.calibration = &b.options, .weight_rounder = b.weight_rounder};
     struct qc_calibration *c = NULL;
-    cr_assert(qc_calibrate_sequentially(&c, b.run.simulated, b.run.data, &o, &st), "%s: %s", m->name, st.message);
+    cr_assert(qc_calibrate_sequentially(&c, b.run.simulated, b.run.data, &o, ST), "%s: %s", m->name, failure.message);
     for (qc_id s = 1; s <= b.run.simulated->qparams_count; s++)
         if (b.run.simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER)
             cr_expect(c->choices[s].chosen, "%s: '%s'", m->name, b.run.simulated->qparams_of[s].name);
@@ -176,21 +164,20 @@ static char *propagated(const struct model *m, const struct how *h)
 /* The whole graph with the constants that there are by now; at[count] become its values. */
 static struct qc_graph *whole(const struct bench *b, size_t count, qc_id *at)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_graph *g = b->run.simulated;
     struct qc_rebuild r;
     struct qc_graph *out = NULL;
     bool copied = false;
-    cr_assert(qc_rebuild_begin(&r, g, &st));
+    MUST(qc_rebuild_begin(&r, g, ST));
     for (qc_id id = 1; id <= g->node_count; id++) {
         if (g->nodes[id].op == QC_OP_Quantize && qc_constant_of(g, g->nodes[id].inputs[0])) continue;
-        cr_assert(!b->weight_rounder || qc_weight_rounder_copy(&copied, &r, b->weight_rounder, id, &st), "%s",
-                  st.message);
-        cr_assert(copied || qc_rebuild_node(&r, id, &st), "%s", st.message);
+        cr_assert(!b->weight_rounder || qc_weight_rounder_copy(&copied, &r, b->weight_rounder, id, ST), "%s",
+                  failure.message);
+        MUST(copied || qc_rebuild_node(&r, id, ST));
         copied = false;
     }
-    for (size_t i = 0; i < count; i++) cr_assert(at[i] = qc_rebuild_value(&r, at[i], &st));
-    cr_assert(qc_rebuild_finish(&out, &r, &st), "%s", st.message);
+    for (size_t i = 0; i < count; i++) cr_assert(at[i] = qc_rebuild_value(&r, at[i], ST));
+    MUST(qc_rebuild_finish(&out, &r, ST));
     qc_rebuild_free(&r);
     return out;
 }
@@ -207,27 +194,25 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     struct watching *w = user;
     struct qc_shape shape = qc_shape_of(v->rank, v->dim);
     const size_t n = qc_view_count(v);
-    float *row = malloc((n + 1) * sizeof *row);
+    QC_FREED float *row = malloc((n + 1) * sizeof *row);
     struct qc_view real = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, row);
     qc_view_copy(&real, v);
     for (size_t i = 0; !w->scan && i < n; i++) row[i] *= w->scale;
     bool ok = w->scan ? qc_scan_sample(w->scan, row, n, at->sample, st)
                       : qc_second_moments_observe_layer(w->means, 0, at->key, w->node, &real, st);
-    free(row);
     return ok;
 }
 
 static void run_whole(const struct bench *b, size_t count, const qc_id *values, struct watching *w)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     qc_id at[8];
     cr_assert_leq(count, 8);
     memcpy(at, values, count * sizeof *at);
-    struct qc_graph *g = whole(b, count, at);
-    struct qc_plan *plan = NULL;
+    OWN(qc_graph) *g = whole(b, count, at);
+    OWN(qc_plan) *plan = NULL;
     const struct qc_plan_options how = {.observed_count = count, .observed = at};
-    cr_assert(qc_plan_new(&plan, g, qc_stream_shapes(g, b->run.data, a, &st), &how, &st), "%s", st.message);
+    MUST(qc_plan_new(&plan, g, qc_stream_shapes(g, b->run.data, a, ST), &how, ST));
     const struct qc_stream stream = {.data = b->run.data,
                                      .input_count = g->input_count,
                                      .plan_count = 1,
@@ -236,10 +221,7 @@ static void run_whole(const struct bench *b, size_t count, const qc_id *values, 
                                      .keyed = true,
                                      .observe = observe,
                                      .user = w};
-    cr_assert(qc_stream_run(&stream, &st), "%s", st.message);
-    qc_plan_free(plan);
-    qc_graph_free(g);
-    qc_arena_free(a);
+    MUST(qc_stream_run(&stream, ST));
 }
 
 /* Is everything that v depends on bound, and every layer solved that will be? */
@@ -270,7 +252,6 @@ static bool depends(const struct qc_graph *g, qc_id v, qc_id node)
 /* New constants of the layers that `values` depend on (none: of all). */
 static void solve_layers(const struct bench *b, bool bias, size_t count, const qc_id *values)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_graph *g = b->run.simulated;
     for (qc_id id = 1; b->weight_rounder && id <= g->node_count; id++) {
         bool asked = !count;
@@ -279,11 +260,11 @@ static void solve_layers(const struct bench *b, bool bias, size_t count, const q
         const struct qc_qparams *s = qc_graph_parameters(g, g->nodes[id].inputs[0]);
         struct watching w = {.node = id, .scale = s ? s->scale[0] : 1};
         if (bias) {
-            cr_assert(qc_second_moments_new_means(&w.means, g, &st) && qc_second_moments_begin(w.means, 1, &st));
+            cr_assert(qc_second_moments_new_means(&w.means, g, ST) && qc_second_moments_begin(w.means, 1, ST));
             run_whole(b, 1, &g->nodes[id].inputs[0], &w);
-            cr_assert(qc_second_moments_end(w.means, &st));
+            MUST(qc_second_moments_end(w.means, ST));
         }
-        cr_assert(qc_weight_rounder_solve(b->weight_rounder, id, w.means, &st), "%s", st.message);
+        MUST(qc_weight_rounder_solve(b->weight_rounder, id, w.means, ST));
         qc_second_moments_free(w.means);
     }
 }
@@ -291,21 +272,19 @@ static void solve_layers(const struct bench *b, bool bias, size_t count, const q
 /* Chooses and binds the weights whose activations are bound. */
 static void choose_ready_weights(struct qc_calibration *c, const struct bench *b)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_ready_weights *r = NULL;
-    cr_assert(qc_ready_weights_new(&r, c, b->run.simulated, &b->options, &st) && qc_ready_weights_choose(r, &st));
+    cr_assert(qc_ready_weights_new(&r, c, b->run.simulated, &b->options, ST) && qc_ready_weights_choose(r, ST));
     qc_ready_weights_free(r);
 }
 
 static char *plain(const struct model *m, const struct how *h)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct bench b;
     begin(&b, m, h);
     struct qc_graph *g = b.run.simulated;
     struct qc_calibration c = {.arena = qc_arena_new(), .qparams_count = g->qparams_count};
-    const struct qc_bounds *bounds = qc_graph_bounds(g, c.arena, &st);
-    cr_assert(c.arena && bounds && (c.choices = QC_NEW_ARRAY(c.arena, struct qc_choice, g->qparams_count + 1, &st)));
+    const struct qc_bounds *bounds = qc_graph_bounds(g, c.arena, ST);
+    cr_assert(c.arena && bounds && (c.choices = QC_NEW_ARRAY(c.arena, struct qc_choice, g->qparams_count + 1, ST)));
     choose_ready_weights(&c, &b);
     for (qc_id last = 1; last <= g->value_count; last++)
         for (qc_id quantizer = 1; quantizer <= g->qparams_count; quantizer++) {
@@ -315,13 +294,13 @@ static char *plain(const struct model *m, const struct how *h)
             if (latest != last) continue;
             solve_layers(&b, h->bias, s->observed_count, s->observed);
             struct watching w = {0};
-            struct qc_histogram *histogram = NULL;
+            OWN(qc_histogram) *histogram = NULL;
             struct qc_range range;
             struct qc_solve request = QC_SOLVE_INIT(qc_qparams_levels(s), s->symmetry);
-            cr_assert(qc_scan_new(&w.scan, qc_need_of_scan(b.options.activation->need), &st) &&
-                      qc_histogram_new(&histogram, qc_need_of_scan(b.options.activation->need), &st));
+            cr_assert(qc_scan_new(&w.scan, qc_need_of_scan(b.options.activation->need), ST) &&
+                      qc_histogram_new(&histogram, qc_need_of_scan(b.options.activation->need), ST));
             run_whole(&b, s->observed_count, s->observed, &w);
-            cr_assert(qc_histogram_add_scan(histogram, w.scan, &st));
+            MUST(qc_histogram_add_scan(histogram, w.scan, ST));
             const struct qc_statistics seen = qc_statistics_of(histogram);
             request.known_lo = (double)INFINITY;
             request.known_hi = -(double)INFINITY;
@@ -329,14 +308,11 @@ static char *plain(const struct model *m, const struct how *h)
                 request.known_lo = fmin(request.known_lo, bounds[s->observed[i]].lo);
                 request.known_hi = fmax(request.known_hi, bounds[s->observed[i]].hi);
             }
-            cr_assert(qc_observer_solve(&range, b.options.activation, &b.options.activation_values, &seen, &request,
-                                        &st),
-                      "%s", st.message);
+            MUST(qc_observer_solve(&range, b.options.activation, &b.options.activation_values, &seen, &request, ST));
             const struct qc_affine p = qc_affine_from_range(range.lo, range.hi, request.levels, s->symmetry);
-            cr_assert(qc_graph_bind_quantizer(g, quantizer, 1, &p.scale, &p.zero_point, &st), "%s", st.message);
+            MUST(qc_graph_bind_quantizer(g, quantizer, 1, &p.scale, &p.zero_point, ST));
             choose_ready_weights(&c, &b);
             qc_scan_free(w.scan);
-            qc_histogram_free(histogram);
         }
     solve_layers(&b, h->bias, 0, NULL);
     qc_arena_free(c.arena);
@@ -391,12 +367,9 @@ Test(propagate, workers_and_order_make_no_difference)
 Test(propagate, sees_the_error_of_earlier_quantizers)
 {
     const struct how h = {.method = "minmax"};
-    struct qc_status st = QC_STATUS_INIT;
     struct bench b;
     begin(&b, &models[0], &h);
-    cr_assert(case_choose(&b.run, &b.options, &st), "%s", st.message);
-    char *without = finish(&b), *with = propagated(&models[0], &h);
+    MUST(case_choose(&b.run, &b.options, ST));
+    QC_FREED char *without = finish(&b), *with = propagated(&models[0], &h);
     cr_expect(strcmp(without, with) != 0, "the same parameters as without");
-    free(without);
-    free(with);
 }

@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Samples in plans: every unit runs once, memory limits hold, errors name their sample. */
-#include <criterion/criterion.h>
-#include <math.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/types.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "calib/statistics/stream.h"
 #include "calib_case.h"
 #include "datasets/arrays/memory_data.h"
-#include "tests/graph_reader/test_graph.h"
 
 enum { SAMPLES = 9, WIDTH = 4 };
 
@@ -63,20 +56,18 @@ static struct qc_dataset *ramps(char path[CASE_PATH], const struct qc_graph *g)
 
 Test(stream, every_unit_is_run_once_by_one_worker)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g =
+    OWN(qc_graph) *g =
         test_graph("graph \"g\"\ninput %1 \"x\" f32[N,4]\n%2 \"r\" = Relu(%1)\n%3 \"y\" = Neg(%2)\noutput \"y\" %3\n");
-    char path[CASE_PATH];
-    struct qc_dataset *d = ramps(path, g);
-    struct qc_arena *a = qc_arena_new();
+    CASE_FILE path[CASE_PATH];
+    OWN(qc_dataset) *d = ramps(path, g);
+    QC_ARENA_SCOPE *a = qc_arena_new();
     const qc_id observed = qc_graph_find_value(g, "r");
     for (unsigned workers = 1; workers <= 4; workers++) {
         struct seen s = {.lock = PTHREAD_MUTEX_INITIALIZER};
-        struct qc_plan *plan = NULL;
-        const struct qc_shape *shapes = qc_stream_shapes(g, d, a, &st);
-        cr_assert(shapes && qc_plan_new(&plan, g, shapes,
-                                        &(struct qc_plan_options){.observed_count = 1, .observed = &observed}, &st),
-                  "%s", st.message);
+        OWN(qc_plan) *plan = NULL;
+        const struct qc_shape *shapes = qc_stream_shapes(g, d, a, ST);
+        MUST(shapes &&
+             qc_plan_new(&plan, g, shapes, &(struct qc_plan_options){.observed_count = 1, .observed = &observed}, ST));
         struct qc_stream stream = {.data = d,
                                    .input_count = 1,
                                    .plan_count = 1,
@@ -85,7 +76,7 @@ Test(stream, every_unit_is_run_once_by_one_worker)
                                    .observe = observe,
                                    .unit = finish,
                                    .user = &s};
-        cr_assert(qc_stream_run(&stream, &st), "%s", st.message);
+        MUST(qc_stream_run(&stream, ST));
         cr_expect_not(s.wrong);
         unsigned all = 0;
         for (unsigned w = 0; w < workers; w++) all += s.workers[w];
@@ -94,12 +85,7 @@ Test(stream, every_unit_is_run_once_by_one_worker)
             cr_expect(s.observed[i] == 1 && s.finished[i] == 1);
             cr_expect_eq(s.sums[i], (float)(4 * i + 6));
         }
-        qc_plan_free(plan);
     }
-    qc_arena_free(a);
-    qc_dataset_free(d);
-    case_unlink(path);
-    qc_graph_free(g);
 }
 
 struct looked {
@@ -127,12 +113,11 @@ Test(stream, plans_that_share_a_buffer_are_looked_at_one_by_one)
         "graph \"g\"\ninput %1 \"x\" f32[N,4]\n%2 \"y\" = Neg(%1)\noutput \"y\" %2\n",
         "graph \"g\"\ninput %1 \"x\" f32[N,4]\n%2 = Add(%1, %1)\n%3 \"y\" = Mul(%2, %2)\noutput \"y\" %3\n",
         "graph \"g\"\ninput %1 \"x\" f32[N,4]\n%2 \"y\" = Add(%1, %1)\noutput \"y\" %2\n"};
-    struct qc_status st = QC_STATUS_INIT;
     struct looked l = {.made = {{0}}};
     struct qc_graph *g[3];
     struct qc_plan *plans[3];
-    char path[CASE_PATH];
-    struct qc_dataset *d = ramps(path, g[0] = test_graph(texts[0]));
+    CASE_FILE path[CASE_PATH];
+    OWN(qc_dataset) *d = ramps(path, g[0] = test_graph(texts[0]));
     struct qc_stream stream = {.data = d,
                                .input_count = 1,
                                .plan_count = 3,
@@ -144,12 +129,12 @@ Test(stream, plans_that_share_a_buffer_are_looked_at_one_by_one)
                                .user = &l};
     for (size_t k = 0; k < 3; k++) {
         if (k) g[k] = test_graph(texts[k]);
-        cr_assert(qc_stream_plan(&plans[k], g[k], d, NULL, &st), "%s", st.message);
+        MUST(qc_stream_plan(&plans[k], g[k], d, NULL, ST));
         stream.plans[k] = plans[k];
     }
     cr_expect(qc_stream_runner_bytes(&stream) <
               qc_plan_runner_bytes(plans[0]) + qc_plan_runner_bytes(plans[1]) + qc_plan_runner_bytes(plans[2]));
-    cr_assert(qc_stream_run(&stream, &st), "%s", st.message);
+    MUST(qc_stream_run(&stream, ST));
     for (int s = 0; s < SAMPLES; s++) {
         const float last = (float)(s + WIDTH - 1);
         cr_expect_eq(l.made[0][s], s == 2 ? 0 : -last);
@@ -160,8 +145,6 @@ Test(stream, plans_that_share_a_buffer_are_looked_at_one_by_one)
         qc_plan_free(plans[k]);
         qc_graph_free(g[k]);
     }
-    qc_dataset_free(d);
-    case_unlink(path);
 }
 
 Test(stream, as_many_workers_as_fit)
@@ -175,14 +158,13 @@ Test(stream, as_many_workers_as_fit)
                  {4, 0, 999, 1000, 0},     {4, 4, 1000, 1000, 0},
                  {2, 2, SIZE_MAX, 1, 1},   {4, 0, SIZE_MAX - 1, SIZE_MAX, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         unsigned workers = 99;
-        bool ok = qc_stream_workers(&workers, cases[i].wanted, cases[i].limit, cases[i].fixed, cases[i].each, &st);
+        bool ok = qc_stream_workers(&workers, cases[i].wanted, cases[i].limit, cases[i].fixed, cases[i].each, ST);
         cr_expect_eq(ok, cases[i].workers > 0, "case %zu", i);
         if (ok)
             cr_expect_eq(workers, cases[i].workers, "case %zu: %u", i, workers);
         else
-            cr_expect(st.code == QC_MACHINE && strstr(st.message, "--memory-limit"), "%s", st.message);
+            cr_expect(failure.code == QC_MACHINE && strstr(failure.message, "--memory-limit"), "%s", failure.message);
     }
 }
 
@@ -224,7 +206,7 @@ static struct attempt calibrate_apart(const struct qc_graph *g, unsigned workers
 
 Test(stream, the_memory_that_a_message_asks_for_is_enough)
 {
-    struct qc_graph *g = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
+    OWN(qc_graph) *g = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
     double mib = 0;
     const struct attempt refused = calibrate_apart(g, 4, 1 << 20);
     cr_assert(!refused.ok && refused.st.code == QC_MACHINE, "%s", refused.st.message);
@@ -240,44 +222,35 @@ Test(stream, the_memory_that_a_message_asks_for_is_enough)
     const struct attempt more = calibrate_apart(g, 64, limit + 8 * few.each);
     cr_assert(more.ok, "%s", more.st.message);
     cr_expect(more.workers > few.workers && more.workers < 64, "%u workers, then %u", few.workers, more.workers);
-    qc_graph_free(g);
 }
 
 /* A sample that no kernel can take: an index beyond the table. */
 Test(stream, the_first_failing_sample_is_named)
 {
-    struct qc_graph *g = test_graph(
+    OWN(qc_graph) *g = test_graph(
         "graph \"g\"\ninput %1 \"i\" i64[N]\nconst %2 \"table\" f32[3,2] = {1, 2, 3, 4, 5, 6}\nconst %3 \"w\" f32[2,2] "
         "= {1, 0, 0, 1}\n"
         "%4 \"e\" = Gather \"embedding\"(%2, %1) {axis=0}\n%5 \"y\" = Gemm \"gemm\"(%4, %3)\noutput \"y\" %5\n");
     static const int64_t index[SAMPLES] = {0, 1, 2, 0, 7, 1, 0, 9, 2};
     struct case_data set = {.name = "i", .dtype = QC_I64, .values = index, .rank = 0};
-    char path[CASE_PATH];
+    CASE_FILE path[CASE_PATH];
     case_write(path, &set, 1, SAMPLES);
     for (unsigned workers = 1; workers <= 4; workers++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct case_setup setup = CASE_SETUP;
-        struct case_run r;
+        CASE_RUN r;
         setup.workers = workers;
-        cr_expect(!case_calibrate(&r, g, path, &setup, &st));
-        cr_expect_eq(st.code, QC_BAD_INPUT);
-        cr_expect(strstr(st.message, path) && strstr(st.message, "sample 4") && strstr(st.message, "embedding"),
-                  "%u workers: %s", workers, st.message);
-        case_free(&r);
+        REFUSES(case_calibrate(&r, g, path, &setup, ST), QC_BAD_INPUT, "");
+        cr_expect(strstr(failure.message, path) && strstr(failure.message, "sample 4") &&
+                      strstr(failure.message, "embedding"),
+                  "%u workers: %s", workers, failure.message);
     }
-    case_unlink(path);
-    qc_graph_free(g);
 }
 
 Test(stream, an_input_without_a_shape_is_refused)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[?]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n");
-    struct qc_arena *a = qc_arena_new();
-    cr_expect_null(qc_stream_specs(g, a, &st));
-    cr_expect(st.code == QC_UNSUPPORTED && strstr(st.message, "'x'"), "%s", st.message);
-    qc_arena_free(a);
-    qc_graph_free(g);
+    OWN(qc_graph) *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[?]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n");
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    REFUSES(qc_stream_specs(g, a, ST), QC_UNSUPPORTED, "'x'");
 }
 
 static bool give_row(void *out, void *user, size_t first, size_t count, struct qc_status *st)
@@ -296,27 +269,23 @@ Test(stream, samples_of_one_size_run_after_each_other)
     const int64_t dims[] = {ALL, -1}, free_dims[] = {-1, -1};
     const struct qc_array array = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = dims, .sizes = sizes};
     const struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = free_dims};
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_memory_data *m;
-    struct qc_dataset *d;
+    OWN(qc_memory_data) *m = NULL;
+    OWN(qc_dataset) *d = NULL;
     size_t *order, count, *largest;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     for (int64_t i = 0; i < ALL; i++) sizes[i] = i % 3 + 1;
-    cr_assert(qc_memory_data_new(&m, "rows", &st) && qc_memory_data_add_reader(m, &array, &reader, NULL, &st));
-    cr_assert(qc_dataset_open_memory(&d, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, &st), "%s", st.message);
-    cr_assert(qc_order_by_size(&order, d, 1, NULL, ALL, QC_ORDER_FREE, &st));
+    cr_assert(qc_memory_data_new(&m, "rows", ST) && qc_memory_data_add_reader(m, &array, &reader, NULL, ST));
+    MUST(qc_dataset_open_memory(&d, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, ST));
+    MUST(qc_order_by_size(&order, d, 1, NULL, ALL, QC_ORDER_FREE, ST));
     for (size_t k = 0; k + 1 < ALL; k++) {
         const int64_t now = sizes[order[k]], next = sizes[order[k + 1]];
         cr_assert(now > next || (now == next && order[k] < order[k + 1]), "place %zu", k);
     }
     free(order);
-    cr_assert(qc_order_by_size(&order, d, 1, NULL, ALL, QC_ORDER_KEPT, &st));
+    MUST(qc_order_by_size(&order, d, 1, NULL, ALL, QC_ORDER_KEPT, ST));
     cr_expect_eq(sizes[order[QC_ORDER_UNITS - 1]], 1);
     cr_expect_eq(order[QC_ORDER_UNITS], QC_ORDER_UNITS + 1, "the first of 3 elements behind the others");
     free(order);
-    largest = qc_largest_units(&count, d, 1, a, &st);
+    largest = qc_largest_units(&count, d, 1, a, ST);
     cr_assert(largest && count == 1 && largest[0] == 2);
-    qc_arena_free(a);
-    qc_dataset_free(d);
-    qc_memory_data_free(m);
 }

@@ -1,32 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Gains reported by trials, and integer inputs. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
 
 #include "calib/trials/trials.h"
 #include "calib_case.h"
 #include "datasets/arrays/memory_data.h"
-#include "tests/graph_reader/test_graph.h"
 
 /* The step of 1024 values, k[i] times 0.37 and a little, and nothing but zeros behind the first so many. */
 static double step_of(const int *k, size_t count, double off, size_t values)
 {
     enum { VALUES = 1024 };
     float x[VALUES] = {0};
-    struct qc_memory_data *m = NULL;
-    struct qc_dataset *d = NULL;
-    struct qc_status st = QC_STATUS_INIT;
+    OWN(qc_memory_data) *m = NULL;
+    OWN(qc_dataset) *d = NULL;
     double step = -1;
     for (size_t i = 0; i < values; i++) x[i] = (float)(0.37 * k[i % count] + (i + 1 == values ? off : 0));
     const int64_t units = 4, each = (int64_t)values / units;
     const struct qc_array array = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = (const int64_t[]){units, each}};
     const struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = (const int64_t[]){1, each}};
-    cr_assert(qc_memory_data_new(&m, "rows", &st) && qc_memory_data_add(m, &array, x, &st), "%s", st.message);
-    cr_assert(qc_dataset_open_memory(&d, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, &st), "%s", st.message);
-    cr_assert(qc_input_step(&step, d, 0, 255, 1, &st), "%s", st.message);
-    qc_dataset_free(d);
-    qc_memory_data_free(m);
+    MUST(qc_memory_data_new(&m, "rows", ST) && qc_memory_data_add(m, &array, x, ST));
+    MUST(qc_dataset_open_memory(&d, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, ST));
+    MUST(qc_input_step(&step, d, 0, 255, 1, ST));
     return step;
 }
 
@@ -61,14 +54,13 @@ Test(trials, inputs_that_were_integers)
 
 static double error_of(double *without, const double *noise, const double *other, size_t units)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_error a[8] = {0}, b[8] = {0};
     double error = -1;
     for (size_t u = 0; u < units; u++) {
         a[u] = (struct qc_error){.count = 1, .signal = 5, .noise = noise[u]};
         b[u] = (struct qc_error){.count = 1, .signal = 5, .noise = other[u]};
     }
-    cr_assert(qc_trials_gain_error(&error, without, a, b, 1, units, &st));
+    MUST(qc_trials_gain_error(&error, without, a, b, 1, units, ST));
     return error;
 }
 
@@ -134,9 +126,8 @@ Test(trials, which_outputs_are_probabilities)
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
         char text[512];
         snprintf(text, sizeof text, "graph \"g\"\ninput %%1 \"x\" f32[2,4]\n%s", outputs[i].text);
-        struct qc_graph *g = test_graph(text);
+        OWN(qc_graph) *g = test_graph(text);
         cr_expect_eq(qc_probabilities_of(g, g->outputs[0].value), outputs[i].kind, "%s", text);
-        qc_graph_free(g);
     }
 }
 
@@ -154,29 +145,23 @@ static bool other_factor(void *user, struct qc_graph **out, size_t k, struct qc_
 Test(trials, probabilities_are_judged_by_divergence)
 {
     static const float x[2][4] = {{1, 2, 0, -1}, {0.5f, -3, 2, 2}};
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_trials *trials = NULL;
+    OWN(qc_trials) *trials = NULL;
     struct qc_error errors[2][2] = {0}, judged[2][2] = {0};
     const struct qc_trial_options how = {.settings = CASE_WORKERS(1)};
-    char path[CASE_PATH];
+    CASE_FILE path[CASE_PATH];
     case_write(path, &(struct case_data){.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {4}}, 1, 2);
-    struct qc_graph *real = test_graph(TWO_HEADS("1"));
-    struct qc_dataset *data = case_open(real, path, false);
-    cr_assert(qc_trials_new(&trials, real, data, 2, &how, &st), "%s", st.message);
+    OWN(qc_graph) *real = test_graph(TWO_HEADS("1"));
+    OWN(qc_dataset) *data = case_open(real, path, false);
+    MUST(qc_trials_new(&trials, real, data, 2, &how, ST));
     cr_expect(qc_trials_have_probabilities(trials));
-    cr_assert(qc_trials_run((struct qc_error *const[]){errors[0]}, (struct qc_error *const[]){judged[0]}, trials,
-                            other_factor, NULL, 1, 0, 2, &st),
-              "%s", st.message);
+    MUST(qc_trials_run((struct qc_error *const[]){errors[0]}, (struct qc_error *const[]){judged[0]}, trials,
+                       other_factor, NULL, 1, 0, 2, ST));
     for (int u = 0; u < 2; u++) {
         cr_expect_eq(judged[u][0].noise, errors[u][0].noise);
         cr_expect_eq(judged[u][0].signal, errors[u][0].signal);
         cr_expect(judged[u][1].noise > 2 * errors[u][1].noise, "%g %g", judged[u][1].noise, errors[u][1].noise);
         cr_expect_float_eq(judged[u][1].signal, 1, 1e-6, "probabilities of one");
     }
-    qc_trials_free(trials);
-    qc_dataset_free(data);
-    qc_graph_free(real);
-    case_unlink(path);
 }
 
 /* Of 80 units `held` have keys that second moments hold back: are these drawn alone, in the order of their keys? */
@@ -186,17 +171,16 @@ static size_t drawn_of_held(size_t held)
     static float rows[UNITS][3];
     const struct qc_array array = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = (const int64_t[]){UNITS, 3}};
     const struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = (const int64_t[]){1, 3}};
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_memory_data *m = NULL;
-    struct qc_dataset *d = NULL;
-    struct qc_trials *t = NULL;
+    OWN(qc_memory_data) *m = NULL;
+    OWN(qc_dataset) *d = NULL;
+    OWN(qc_trials) *t = NULL;
     uint64_t keys[UNITS];
-    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[1,3]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n");
+    OWN(qc_graph) *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[1,3]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n");
     for (size_t u = 0; u < UNITS; u++) keys[u] = u < held ? 8000 - 8 * u : 8 * u + 1;
     const struct qc_trial_options o = {.keys = keys, .held = true, .settings = CASE_WORKERS(1)};
-    cr_assert(qc_memory_data_new(&m, "rows", &st) && qc_memory_data_add(m, &array, rows, &st), "%s", st.message);
-    cr_assert(qc_dataset_open_memory(&d, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, &st), "%s", st.message);
-    cr_assert(qc_trials_new(&t, g, d, WANTED, &o, &st), "%s", st.message);
+    MUST(qc_memory_data_new(&m, "rows", ST) && qc_memory_data_add(m, &array, rows, ST));
+    MUST(qc_dataset_open_memory(&d, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, ST));
+    MUST(qc_trials_new(&t, g, d, WANTED, &o, ST));
     size_t count = 0;
     cr_assert_eq(qc_trials_units(t), held < WANTED && held >= 8 ? held : WANTED);
     for (size_t i = 0; i < qc_trials_units(t); i++) {
@@ -204,10 +188,6 @@ static size_t drawn_of_held(size_t held)
         count += u < held;
         cr_expect(!i || keys[qc_trials_drawn(t)[i - 1]] < keys[u]);
     }
-    qc_trials_free(t);
-    qc_dataset_free(d);
-    qc_memory_data_free(m);
-    qc_graph_free(g);
     return count;
 }
 

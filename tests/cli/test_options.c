@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/pool.h"
 #include "base/words.h"
 #include "cli/options/command_line.h"
+#include "tests/check.h"
 
 static struct qc_arena *arena;
-static struct qc_status st;
+
 static struct qc_cli_options o;
 
 static void start(void)
 {
     arena = qc_arena_new();
-    st = QC_STATUS_INIT;
 }
 
 static void stop(void)
@@ -28,30 +24,28 @@ static bool parse(const char *line)
 {
     char *argv[64] = {"qcalib"};
     int argc = 1;
-    char *text = qc_arena_strdup(arena, line, &st);
+    char *text = qc_arena_strdup(arena, line, ST);
     for (char *p = strtok(text, " "); p; p = strtok(NULL, " ")) {
         for (char *c = p; *c; c++)
             if (*c == '_') *c = ' ';
         argv[argc++] = p;
     }
-    return qc_options_parse(&o, argc, argv, arena, &st);
+    return qc_options_parse(&o, argc, argv, arena, ST);
 }
 
 static void accepts(const char *line)
 {
-    st = QC_STATUS_INIT;
-    cr_assert(parse(line), "%s: %s", line, st.message);
-    cr_assert_eq(st.code, QC_OK);
+    cr_assert(parse(line), "%s: %s", line, failure.message);
+    cr_assert_eq(failure.code, QC_OK);
 }
 
 /* Fails with the code and a message that has the two parts in it. */
 static void refuses(const char *line, enum qc_code code, const char *part, const char *other)
 {
-    st = QC_STATUS_INIT;
     cr_assert(!parse(line), "%s was accepted", line);
-    cr_assert_eq(st.code, code, "%s: code %d, %s", line, (int)st.code, st.message);
-    cr_assert(strstr(st.message, part), "%s: '%s' is not in: %s", line, part, st.message);
-    cr_assert(!other || strstr(st.message, other), "%s: '%s' is not in: %s", line, other, st.message);
+    cr_assert_eq(failure.code, code, "%s: code %d, %s", line, (int)failure.code, failure.message);
+    cr_assert(strstr(failure.message, part), "%s: '%s' is not in: %s", line, part, failure.message);
+    cr_assert(!other || strstr(failure.message, other), "%s: '%s' is not in: %s", line, other, failure.message);
 }
 
 TestSuite(options, .init = start, .fini = stop);
@@ -149,8 +143,8 @@ static const struct row rows[QC_CLI_OPTION_COUNT] = {
 
 static bool set(unsigned option, const char *value)
 {
-    if (option < QC_OPTION_COUNT) return qc_options_set(&o.job, (enum qc_option)option, value, &st);
-    return qc_option_store(&o, qc_cli_option_info(option), value, arena, &st);
+    if (option < QC_OPTION_COUNT) return qc_options_set(&o.job, (enum qc_option)option, value, ST);
+    return qc_option_store(&o, qc_cli_option_info(option), value, arena, ST);
 }
 
 static void read_back(char text[256], unsigned option)
@@ -187,8 +181,8 @@ Test(options, every_row_stores_its_value)
         const struct row *r = &rows[k];
         const struct qc_option_info *i = qc_cli_option_info(k);
         cr_assert(r->stored, "--%s has no row here", i->name);
-        cr_assert(qc_options_init(&o.job, QC_COMMAND_quantize, arena, &st));
-        cr_assert(set(k, r->value), "--%s: %s", i->name, st.message);
+        MUST(qc_options_init(&o.job, QC_COMMAND_quantize, arena, ST));
+        cr_assert(set(k, r->value), "--%s: %s", i->name, failure.message);
         cr_assert(k >= QC_OPTION_COUNT || o.job.given[k]);
         read_back(text, k);
         cr_assert_str_eq(text, r->stored, "--%s", i->name);
@@ -201,10 +195,9 @@ Test(options, every_row_refuses)
         const struct qc_option_info *i = qc_cli_option_info(k);
         char name[64];
         snprintf(name, sizeof name, "--%s", i->name);
-        st = QC_STATUS_INIT;
-        cr_assert(qc_options_init(&o.job, QC_COMMAND_quantize, arena, &st));
+        MUST(qc_options_init(&o.job, QC_COMMAND_quantize, arena, ST));
         cr_assert(!set(k, rows[k].refused), "%s took '%s'", name, rows[k].refused);
-        cr_assert(st.code == QC_USAGE && strstr(st.message, name), "%s: %s", name, st.message);
+        cr_assert(failure.code == QC_USAGE && strstr(failure.message, name), "%s: %s", name, failure.message);
     }
 }
 
@@ -233,7 +226,7 @@ Test(options, every_row_is_read_from_a_command_line)
         if (k == QC_OPTION_CONFIG) continue; /* reads a file: test_options_config.c */
         unsigned c = 0;
         while (!(qc_cli_option_commands(k) & 1u << c)) c++;
-        char *value = qc_arena_printf(arena, &st, "%s", rows[k].value ? rows[k].value : ""), line[256], text[256];
+        char *value = qc_arena_printf(arena, ST, "%s", rows[k].value ? rows[k].value : ""), line[256], text[256];
         for (char *p = value; *p; p++)
             if (*p == ' ') *p = '_';
         const bool two = qc_command_info(c)->operands_min == 2;
@@ -390,8 +383,7 @@ Test(options, sizes)
         {" 1", 0},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        st = QC_STATUS_INIT;
-        cr_assert(qc_options_init(&o.job, QC_COMMAND_quantize, arena, &st));
+        MUST(qc_options_init(&o.job, QC_COMMAND_quantize, arena, ST));
         bool ok = set(QC_OPTION_MEMORY_LIMIT, cases[k].text);
         cr_assert_eq(ok, cases[k].bytes != 0, "%s", cases[k].text);
         cr_assert_eq(o.job.run.memory_limit, cases[k].bytes, "%s", cases[k].text);
@@ -439,11 +431,9 @@ Test(options, random_lines)
             argv[argc] = text[argc];
             argc++;
         }
-        struct qc_arena *a = qc_arena_new();
-        st = QC_STATUS_INIT;
-        bool ok = qc_options_parse(&o, argc, argv, a, &st);
-        cr_assert_eq(ok, st.code == QC_OK);
-        cr_assert(ok || *st.message);
-        qc_arena_free(a);
+        QC_ARENA_SCOPE *a = qc_arena_new();
+        bool ok = qc_options_parse(&o, argc, argv, a, ST);
+        cr_assert_eq(ok, failure.code == QC_OK);
+        cr_assert(ok || *failure.message);
     }
 }

@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "cli/options/command_line.h"
 #include "quantize/report/command_text.h"
+#include "tests/check.h"
 
 static struct qc_arena *arena;
-static struct qc_status st;
+
 static struct qc_cli_options o;
 static char file[64];
 
 static void start(void)
 {
     arena = qc_arena_new();
-    st = QC_STATUS_INIT;
     snprintf(file, sizeof file, "config-%ld.json", (long)getpid());
 }
 
@@ -34,35 +29,32 @@ static bool parse_with(const char *json, const char *extra, const char *value)
     FILE *f = fopen(file, "wb");
     cr_assert(f && fputs(json, f) >= 0 && fclose(f) == 0);
     char *argv[] = {"qcalib", "m.onnx", "--config", file, (char *)(uintptr_t)extra, (char *)(uintptr_t)value};
-    st = QC_STATUS_INIT;
-    return qc_options_parse(&o, extra ? value ? 6 : 5 : 4, argv, arena, &st);
+    return qc_options_parse(&o, extra ? value ? 6 : 5 : 4, argv, arena, ST);
 }
 
 static void refuses(const char *json, enum qc_code code, const char *part)
 {
     cr_assert(!parse_with(json, NULL, NULL), "accepted: %s", json);
-    cr_assert_eq(st.code, code, "%s: %s", json, st.message);
-    cr_assert(strstr(st.message, part) && strstr(st.message, file), "%s: %s", json, st.message);
+    cr_assert_eq(failure.code, code, "%s: %s", json, failure.message);
+    cr_assert(strstr(failure.message, part) && strstr(failure.message, file), "%s: %s", json, failure.message);
 }
 
 Test(config, loads_no_code)
 {
     refuses("{\"plugin\": \"a.so\"}", QC_USAGE, "\"plugin\" loads code");
     refuses("{\"kernel\": [\"a.so\"]}", QC_USAGE, "give --kernel itself");
-    cr_assert(parse_with("{\"plugin\": [], \"kernel\": null}", NULL, NULL), "%s", st.message);
+    MUST(parse_with("{\"plugin\": [], \"kernel\": null}", NULL, NULL));
     cr_assert(parse_with("{\"data\": \"c.h5\"}", "--plugin", "a.so") && o.job.method.plugins.count == 1, "%s",
-              st.message);
+              failure.message);
 }
 
 Test(config, values)
 {
-    cr_assert(
-        parse_with(
-            "{\"data\": \"c.h5\", \"threads\": 3, \"max-drop\": 0.5, \"per-tensor\": true, \"require-integer\": false,"
-            " \"skip\": [\"a\", \"b\"], \"only\": \"conv2d\", \"symmetric\": [\"activations\", \"weights\"],"
-            " \"memory-limit\": \"1M\", \"eval\": null, \"seed\": 7}",
-            NULL, NULL),
-        "%s", st.message);
+    MUST(parse_with(
+        "{\"data\": \"c.h5\", \"threads\": 3, \"max-drop\": 0.5, \"per-tensor\": true, \"require-integer\": false,"
+        " \"skip\": [\"a\", \"b\"], \"only\": \"conv2d\", \"symmetric\": [\"activations\", \"weights\"],"
+        " \"memory-limit\": \"1M\", \"eval\": null, \"seed\": 7}",
+        NULL, NULL));
     cr_assert_str_eq(o.job.data.file, "c.h5");
     cr_assert(o.job.run.threads == 3 && o.job.types.per_tensor && !o.job.graph.require_integer &&
               o.job.types.symmetric_activations && o.job.run.memory_limit == 1 << 20);
@@ -91,7 +83,7 @@ Test(config, keys_of_other_commands_are_left_alone)
     FILE *f = fopen(file, "wb");
     cr_assert(f && fputs("{\"method\": \"kl\", \"data\": \"x.h5\"}", f) >= 0 && fclose(f) == 0);
     char *argv[] = {"qcalib", "run", "m.onnx", "--config", file};
-    cr_assert(qc_options_parse(&o, 5, argv, arena, &st), "%s", st.message);
+    MUST(qc_options_parse(&o, 5, argv, arena, ST));
     cr_assert_str_eq(o.job.data.file, "x.h5");
     cr_assert_str_eq(o.job.method.observer, "auto");
 }
@@ -111,13 +103,12 @@ Test(config, refused)
     refuses("[1]", QC_USAGE, "JSON object");
     refuses("{\"data\": ", QC_BAD_INPUT, "line 1");
     refuses("", QC_BAD_INPUT, file);
-    char *text = malloc(5000);
+    QC_FREED char *text = malloc(5000);
     cr_assert(text);
     memset(text, 'a', 5000);
     memcpy(text, "{\"data\":\"", 9);
     memcpy(text + 4990, "\"}", 3);
     refuses(text, QC_USAGE, "\"data\"");
-    free(text);
 }
 
 /* As on the command line: a number is the digits that stand in the file, however many there are. */
@@ -141,14 +132,13 @@ Test(config, numbers_are_exact)
     char json[128];
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
         snprintf(json, sizeof json, "{\"seed\": %s}", whole[i].text);
-        cr_assert(parse_with(json, NULL, NULL), "%s: %s", json, st.message);
+        cr_assert(parse_with(json, NULL, NULL), "%s: %s", json, failure.message);
         cr_assert_eq(o.job.data.seed, whole[i].value, "%s", json);
-        struct qc_json *options = qc_options_json(&o.job);
+        OWN(qc_json) *options = qc_options_json(&o.job);
         char *text = qc_json_print(qc_json_get(options, "seed"), 0), want[32];
         snprintf(want, sizeof want, "%" PRIu64, whole[i].value);
         cr_assert_str_eq(text, want);
         free(text);
-        qc_json_free(options);
     }
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         snprintf(json, sizeof json, "{\"seed\": %s}", none[i]);
@@ -158,13 +148,12 @@ Test(config, numbers_are_exact)
                                            "0.1000000000000000055511151231257827"};
     for (size_t i = 0; i < sizeof decimals / sizeof *decimals; i++) {
         snprintf(json, sizeof json, "{\"max-drop\": %s}", decimals[i]);
-        cr_assert(parse_with(json, NULL, NULL), "%s: %s", json, st.message);
+        cr_assert(parse_with(json, NULL, NULL), "%s: %s", json, failure.message);
         const double given = o.job.demand.max_drop;
         cr_assert(parse_with("{}", "--max-drop", decimals[i]) && o.job.demand.max_drop == given, "%s", json);
     }
     /* A number where a text is wanted is that text. */
-    cr_assert(parse_with("{\"accumulator\": 16, \"memory-limit\": 9007199254740993, \"rounding\": 0.10}", NULL, NULL),
-              "%s", st.message);
+    MUST(parse_with("{\"accumulator\": 16, \"memory-limit\": 9007199254740993, \"rounding\": 0.10}", NULL, NULL));
     cr_assert_str_eq(o.job.types.accumulator, "16");
     cr_assert_str_eq(o.job.graph.rounding, "0.10");
     cr_assert_eq(o.job.run.memory_limit, 9007199254740993u);
@@ -174,8 +163,8 @@ Test(config, command_of_the_report_repeats_numbers)
 {
     char *argv[] = {"qcalib", "m.onnx", "--samples", "12345678", "--seed", "18446744073709551615", "--max-drop", "0.1"};
     const char *text;
-    cr_assert(qc_options_parse(&o, (int)(sizeof argv / sizeof *argv), argv, arena, &st), "%s", st.message);
-    cr_assert(qc_command_text(&text, arena, &o.job, o.operands.items, o.operands.count, NULL, &st));
+    MUST(qc_options_parse(&o, (int)(sizeof argv / sizeof *argv), argv, arena, ST));
+    MUST(qc_command_text(&text, arena, &o.job, o.operands.items, o.operands.count, NULL, ST));
     cr_assert(strstr(text, "--samples=12345678 ") && strstr(text, "--seed=18446744073709551615 ") &&
                   strstr(text, "--max-drop=0.1 "),
               "%s", text);
@@ -185,23 +174,19 @@ Test(config, effective_options_are_a_configuration)
 {
     char *argv[] = {"qcalib", "m.onnx", "--data",    "c.h5", "--method",  "kl:bins=512", "--symmetric", "--per-tensor",
                     "--skip", "a",      "--samples", "9",    "--threads", "2",           "-o",          "x.onnx"};
-    cr_assert(qc_options_parse(&o, (int)(sizeof argv / sizeof *argv), argv, arena, &st));
-    struct qc_json *json = qc_options_json(&o.job);
+    MUST(qc_options_parse(&o, (int)(sizeof argv / sizeof *argv), argv, arena, ST));
+    OWN(qc_json) *json = qc_options_json(&o.job);
     cr_assert(json);
     cr_assert_null(qc_json_get(json, "threads"), "what does not change the result has no place in the report");
     cr_assert_null(qc_json_get(json, "output"));
     struct qc_options again;
-    cr_assert(qc_options_init(&again, QC_COMMAND_quantize, arena, &st));
-    cr_assert(qc_options_configure(&again, json, "report", &st), "%s", st.message);
+    MUST(qc_options_init(&again, QC_COMMAND_quantize, arena, ST));
+    MUST(qc_options_configure(&again, json, "report", ST));
     cr_assert_str_eq(again.method.observer, "kl:bins=512");
     cr_assert_str_eq(again.method.weight_method, "minmax");
     cr_assert(again.data.samples == 9 && again.types.per_tensor && again.types.symmetric_activations &&
               again.types.symmetric_weights && again.graph.skip.count == 1);
-    struct qc_json *second = qc_options_json(&again);
-    char *a = qc_json_print(json, 0), *b = qc_json_print(second, 0);
+    OWN(qc_json) *second = qc_options_json(&again);
+    QC_FREED char *a = qc_json_print(json, 0), *b = qc_json_print(second, 0);
     cr_assert_str_eq(a, b);
-    free(a);
-    free(b);
-    qc_json_free(json);
-    qc_json_free(second);
 }

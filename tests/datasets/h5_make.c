@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "h5_make.h"
+#include "tests/check.h"
 
-#include <criterion/criterion.h>
 #include <dirent.h>
 #include <hdf5.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static hid_t half(void)
 {

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A file that is written piece by piece has the bytes of one that is written at once. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "datasets/hdf5/archive.h"
+#include "tests/check.h"
 
 /* 24 MB that hardly compress: the image moves to a temporary file while it grows. */
 enum { ROWS = 1000003, COLUMNS = 3 };
@@ -41,21 +37,20 @@ static int64_t *numbers(void)
 
 Test(archive, written_by_parts_has_the_same_bytes)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_archive *whole = NULL, *parts = NULL;
-    int64_t *x = numbers();
+    OWN(qc_archive) *whole = NULL, *parts = NULL;
+    QC_FREED int64_t *x = numbers();
     struct rows rows = {.of = x, .most = ROWS};
-    void *bytes = NULL;
+    QC_FREED void *bytes = NULL;
     size_t size = 0;
     char path[] = "/tmp/qcalib_archive_XXXXXX";
     const int fd = mkstemp(path);
     cr_assert(fd >= 0);
-    cr_assert(qc_archive_new(&whole, &st) && qc_archive_new(&parts, &st));
-    cr_assert(qc_archive_put(whole, "group/x", QC_I64, ROWS, COLUMNS, x, &st) &&
-              qc_archive_put_number(whole, "n", 7, &st) && qc_archive_bytes(&bytes, &size, whole, &st));
-    cr_assert(qc_archive_put_from(parts, "group/x", QC_I64, ROWS, COLUMNS, next, &rows, &st) &&
-              qc_archive_put_number(parts, "n", 7, &st) && qc_archive_save(path, parts, &st));
-    char *read = malloc(size + 1);
+    cr_assert(qc_archive_new(&whole, ST) && qc_archive_new(&parts, ST));
+    cr_assert(qc_archive_put(whole, "group/x", QC_I64, ROWS, COLUMNS, x, ST) &&
+              qc_archive_put_number(whole, "n", 7, ST) && qc_archive_bytes(&bytes, &size, whole, ST));
+    cr_assert(qc_archive_put_from(parts, "group/x", QC_I64, ROWS, COLUMNS, next, &rows, ST) &&
+              qc_archive_put_number(parts, "n", 7, ST) && qc_archive_save(path, parts, ST));
+    QC_FREED char *read = malloc(size + 1);
     FILE *f = fopen(path, "rb");
     cr_assert(read && f && size > 20 << 20);
     cr_expect_eq(fread(read, 1, size + 1, f), size);
@@ -63,23 +58,14 @@ Test(archive, written_by_parts_has_the_same_bytes)
     fclose(f);
     close(fd);
     unlink(path);
-    qc_archive_free(whole);
-    qc_archive_free(parts);
-    free(read);
-    free(bytes);
-    free(x);
 }
 
 Test(archive, a_part_that_fails_is_the_error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_archive *a = NULL;
-    int64_t *x = numbers();
+    OWN(qc_archive) *a = NULL;
+    QC_FREED int64_t *x = numbers();
     struct rows rows = {.of = x, .most = ROWS / 2};
-    cr_assert(qc_archive_new(&a, &st));
-    cr_expect_not(qc_archive_put_from(a, "x", QC_I64, ROWS, COLUMNS, next, &rows, &st));
-    cr_expect_eq(st.code, QC_BAD_INPUT);
-    cr_expect(strstr(st.message, "no more") && strstr(st.message, "'x'"), "%s", st.message);
-    qc_archive_free(a);
-    free(x);
+    MUST(qc_archive_new(&a, ST));
+    REFUSES(qc_archive_put_from(a, "x", QC_I64, ROWS, COLUMNS, next, &rows, ST), QC_BAD_INPUT, "");
+    SHOULD(strstr(failure.message, "no more") && strstr(failure.message, "'x'"));
 }

@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "datasets/hdf5/chunk_codec.h"
-
-static struct qc_status st;
+#include "tests/check.h"
 
 static void set_up(void)
 {
-    st = QC_STATUS_INIT;
 }
 
 TestSuite(chunk_codec, .init = set_up);
@@ -24,13 +18,13 @@ Test(chunk_codec, inflates_what_zlib_made)
     unsigned char out[8];
     struct qc_chunk_codec *c = qc_chunk_codec_new();
     struct qc_chunk_filters f = {.deflate = true};
-    cr_assert(qc_chunk_decode(out, 8, 1, packed, sizeof packed, f, c, &st), "%s", st.message);
+    MUST(qc_chunk_decode(out, 8, 1, packed, sizeof packed, f, c, ST));
     cr_assert_arr_eq(out, ((unsigned char[]){1, 2, 3, 4, 5, 6, 7, 8}), 8);
     /* HDF5's shuffle: all first bytes of the elements, then all second bytes, ... */
     f.shuffle = true;
-    cr_assert(qc_chunk_decode(out, 8, 4, packed, sizeof packed, f, c, &st));
+    MUST(qc_chunk_decode(out, 8, 4, packed, sizeof packed, f, c, ST));
     cr_assert_arr_eq(out, ((unsigned char[]){1, 3, 5, 7, 2, 4, 6, 8}), 8);
-    cr_assert(qc_chunk_decode(out, 8, 2, packed, sizeof packed, f, c, &st));
+    MUST(qc_chunk_decode(out, 8, 2, packed, sizeof packed, f, c, ST));
     cr_assert_arr_eq(out, ((unsigned char[]){1, 5, 2, 6, 3, 7, 4, 8}), 8);
     qc_chunk_codec_free(c);
 }
@@ -41,23 +35,19 @@ Test(chunk_codec, refuses_damage_and_other_lengths)
     struct qc_chunk_codec *c = qc_chunk_codec_new();
     struct qc_chunk_filters gzip = {.deflate = true}, none = {.deflate = false};
     for (size_t n = 0; n < sizeof packed; n++) { /* cut */
-        st = QC_STATUS_INIT;
-        cr_expect_not(qc_chunk_decode(out, 8, 1, packed, n, gzip, c, &st), "%zu bytes", n);
-        cr_expect_eq(st.code, QC_BAD_INPUT);
+        cr_expect_not(qc_chunk_decode(out, 8, 1, packed, n, gzip, c, ST), "%zu bytes", n);
+        cr_expect_eq(failure.code, QC_BAD_INPUT);
     }
     for (size_t i = 0; i < sizeof packed; i++) { /* the checksum finds what the stream allows */
         memcpy(bad, packed, sizeof bad);
         bad[i] ^= 0x10;
-        st = QC_STATUS_INIT;
-        bool ok = qc_chunk_decode(out, 8, 1, bad, sizeof bad, gzip, c, &st);
+        bool ok = qc_chunk_decode(out, 8, 1, bad, sizeof bad, gzip, c, ST);
         cr_expect(!ok || memcmp(out, ((unsigned char[]){1, 2, 3, 4, 5, 6, 7, 8}), 8) == 0, "byte %zu", i);
     }
     static const size_t sizes[] = {7, 9};
     for (size_t i = 0; i < 2; i++) {
-        st = QC_STATUS_INIT;
-        cr_expect_not(qc_chunk_decode(out, sizes[i], 1, packed, sizeof packed, gzip, c, &st));
-        st = QC_STATUS_INIT;
-        cr_expect_not(qc_chunk_decode(out, 8, 1, packed, sizes[i], none, c, &st));
+        cr_expect_not(qc_chunk_decode(out, sizes[i], 1, packed, sizeof packed, gzip, c, ST));
+        cr_expect_not(qc_chunk_decode(out, 8, 1, packed, sizes[i], none, c, ST));
     }
     qc_chunk_codec_free(c);
 }
@@ -70,13 +60,12 @@ Test(chunk_codec, gives_back_what_it_packed)
         for (size_t s = 0; s < 4; s++) {
             unsigned char *in = malloc(sizes[s] + 1), *out = malloc(sizes[s] + 1);
             for (size_t i = 0; i < sizes[s]; i++) in[i] = (unsigned char)(i * i >> 5);
-            void *p;
+            QC_FREED void *p = NULL;
             size_t n;
-            cr_assert(qc_chunk_encode(&p, &n, in, sizes[s], elements[e], c, &st));
+            MUST(qc_chunk_encode(&p, &n, in, sizes[s], elements[e], c, ST));
             struct qc_chunk_filters f = {.shuffle = elements[e] > 1, .deflate = true};
-            cr_assert(qc_chunk_decode(out, sizes[s], elements[e], p, n, f, c, &st), "%s", st.message);
+            MUST(qc_chunk_decode(out, sizes[s], elements[e], p, n, f, c, ST));
             cr_assert(memcmp(in, out, sizes[s]) == 0);
-            free(p);
             free(in);
             free(out);
         }
@@ -95,14 +84,13 @@ Test(chunk_codec, noise_is_stored)
             seed = seed * 1664525 + 1013904223;
             in[i] = (seed >> 16 & ((1U << 8 * low) - 1)) | (uint32_t)(i % 8) << 16;
         }
-        void *p;
+        QC_FREED void *p = NULL;
         size_t n;
-        cr_assert(qc_chunk_encode(&p, &n, in, COUNT * sizeof *in, sizeof *in, c, &st), "%s", st.message);
+        MUST(qc_chunk_encode(&p, &n, in, COUNT * sizeof *in, sizeof *in, c, ST));
         cr_expect(n >= low * COUNT && n < low * COUNT + 5000, "%zu bytes of noise: %zu", low, n);
         cr_expect_eq(memcmp((unsigned char *)p + 2, ((unsigned char[]){0, 255, 255, 0, 0}), 5) == 0, low > 0);
-        cr_assert(qc_chunk_decode(out, COUNT * sizeof *in, sizeof *in, p, n, f, c, &st), "%s", st.message);
+        MUST(qc_chunk_decode(out, COUNT * sizeof *in, sizeof *in, p, n, f, c, ST));
         cr_expect_eq(memcmp(in, out, COUNT * sizeof *in), 0);
-        free(p);
     }
     qc_chunk_codec_free(c);
     free(in);

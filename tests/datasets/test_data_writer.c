@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/pool.h"
 #include "datasets/samples/dataset.h"
 #include "datasets/stream/data_writer.h"
 #include "h5_make.h"
-
-static struct qc_status st;
+#include "tests/check.h"
 
 static void set_up(void)
 {
-    st = QC_STATUS_INIT;
     folder_make();
 }
 
@@ -26,13 +19,13 @@ TestSuite(writer, .init = set_up, .fini = folder_remove);
 static struct qc_writer *start(const char *path, const struct qc_writer_output *outputs, size_t count, int64_t batch)
 {
     struct qc_writer *w = NULL;
-    cr_assert(qc_writer_open(&w, path, outputs, count, batch, true, &st), "%s", st.message);
+    MUST(qc_writer_open(&w, path, outputs, count, batch, true, ST));
     return w;
 }
 
 static void finish(struct qc_writer *w)
 {
-    cr_assert(qc_writer_commit(w, &st), "%s", st.message);
+    MUST(qc_writer_commit(w, ST));
     qc_writer_free(w);
     cr_assert_eq(folder_count(), 1, "a temporary file is left");
 }
@@ -66,8 +59,7 @@ Test(writer, every_type_is_read_back_by_hdf5)
         struct qc_writer_output o = {.name = "y", .dtype = cases[i].t};
         struct qc_writer *w = start(path, &o, 1, 1);
         size_t n = qc_dtype_size(cases[i].t);
-        for (size_t u = 0; u < 2; u++)
-            cr_assert(qc_writer_put(w, 0, u, cases[i].bytes + u * n, (int64_t[]){1, 1}, 2, &st), "%s", st.message);
+        for (size_t u = 0; u < 2; u++) MUST(qc_writer_put(w, 0, u, cases[i].bytes + u * n, (int64_t[]){1, 1}, 2, ST));
         finish(w);
         double got[2];
         int64_t dims[8];
@@ -81,14 +73,12 @@ Test(writer, every_type_is_read_back_by_hdf5)
             continue; /* HDF5 has no conversion of an enum's numbers to float32 in our reader's sense */
         int64_t free2[] = {-1, 1};
         struct qc_input_spec spec = {.name = "y", .dtype = QC_F32, .rank = 2, .dims = free2};
-        struct qc_dataset *ds;
-        struct qc_dataset_scratch *s;
+        OWN(qc_dataset) *ds = NULL;
+        OWN(qc_dataset_scratch) *s = NULL;
         float y;
-        cr_assert(qc_dataset_open(&ds, path, &spec, 1, &QC_DATASET_OPTIONS_INIT, &st), "%s", st.message);
-        cr_assert(qc_dataset_scratch_new(&s, &st) && qc_dataset_read(&y, ds, 0, 1, s, &st), "%s", st.message);
+        MUST(qc_dataset_open(&ds, path, &spec, 1, &QC_DATASET_OPTIONS_INIT, ST));
+        MUST(qc_dataset_scratch_new(&s, ST) && qc_dataset_read(&y, ds, 0, 1, s, ST));
         cr_expect_eq(y, (float)cases[i].values[1]);
-        qc_dataset_scratch_free(s);
-        qc_dataset_free(ds);
     }
 }
 
@@ -106,8 +96,7 @@ Test(writer, shapes)
     float data[6] = {1, 2, 3, 4, 5, 6};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_writer *w = start(path, &(struct qc_writer_output){.name = "y", .dtype = QC_F32}, 1, cases[i].batch);
-        for (size_t u = 0; u < 2; u++)
-            cr_assert(qc_writer_put(w, 0, u, data, cases[i].dims, cases[i].rank, &st), "%s", st.message);
+        for (size_t u = 0; u < 2; u++) MUST(qc_writer_put(w, 0, u, data, cases[i].dims, cases[i].rank, ST));
         finish(w);
         double got[12];
         int64_t dims[8];
@@ -156,20 +145,18 @@ Test(writer, names_with_slashes_and_worse)
     struct qc_writer *w = start(path, outputs, COUNT, 1);
     for (size_t i = 0; i < COUNT; i++) {
         cr_expect_str_eq(qc_writer_path(w, i), cases[i].path);
-        cr_assert(qc_writer_put(w, i, 0, &(int32_t){(int32_t)i}, (int64_t[]){1}, 1, &st), "%s", st.message);
+        MUST(qc_writer_put(w, i, 0, &(int32_t){(int32_t)i}, (int64_t[]){1}, 1, ST));
     }
     finish(w);
-    struct qc_dataset *ds;
-    struct qc_dataset_scratch *s;
-    cr_assert(qc_dataset_open(&ds, path, inputs, COUNT, &QC_DATASET_OPTIONS_INIT, &st), "%s", st.message);
-    cr_assert(qc_dataset_scratch_new(&s, &st));
+    OWN(qc_dataset) *ds = NULL;
+    OWN(qc_dataset_scratch) *s = NULL;
+    MUST(qc_dataset_open(&ds, path, inputs, COUNT, &QC_DATASET_OPTIONS_INIT, ST));
+    MUST(qc_dataset_scratch_new(&s, ST));
     for (size_t i = 0; i < COUNT; i++) {
         int32_t y = -1;
-        cr_assert(qc_dataset_read(&y, ds, i, 0, s, &st));
+        MUST(qc_dataset_read(&y, ds, i, 0, s, ST));
         cr_expect_eq(y, (int32_t)i, "output '%s' is found by its own name", cases[i].name);
     }
-    qc_dataset_scratch_free(s);
-    qc_dataset_free(ds);
 }
 
 enum { UNITS = 200, WIDTH = 50 };
@@ -195,9 +182,9 @@ Test(writer, bytes_do_not_depend_on_threads_or_time)
         const char *path = folder_path("o.h5");
         struct qc_writer *w = start(path, outputs, 2, 1);
         struct qc_pool_options pool = {.workers = run == 0 ? 1 : 4};
-        cr_assert(qc_pool_run(UNITS, put_both, w, &pool, &st), "%s", st.message);
+        MUST(qc_pool_run(UNITS, put_both, w, &pool, ST));
         finish(w);
-        cr_assert(qc_sha256_file(hex, path, &st));
+        MUST(qc_sha256_file(hex, path, ST));
         if (run == 0) strcpy(first, hex);
         if (run == 0) sleep(1); /* HDF5's times have seconds */
         cr_expect_str_eq(hex, first, "run %u", run);
@@ -217,7 +204,7 @@ Test(writer, nothing_is_left_without_commit)
     fclose(f);
     struct qc_writer_output o = {"y", QC_F32};
     struct qc_writer *w = start(path, &o, 1, 1);
-    cr_assert(qc_writer_put(w, 0, 0, (float[]){1}, (int64_t[]){1}, 1, &st));
+    MUST(qc_writer_put(w, 0, 0, (float[]){1}, (int64_t[]){1}, 1, ST));
     qc_writer_free(w);
     cr_expect_eq(folder_count(), 1);
     char text[8] = "";
@@ -233,30 +220,21 @@ Test(writer, refuses)
     const char *path = folder_path("o.h5");
     float data[4] = {0};
     struct qc_writer *w = start(path, two, 2, 2);
-    cr_assert(qc_writer_put(w, 0, 0, data, (int64_t[]){2, 2}, 2, &st));
-    cr_expect_not(qc_writer_put(w, 0, 1, data, (int64_t[]){2, 1}, 2, &st));
-    cr_expect(st.code == QC_UNSUPPORTED && strstr(st.message, "'y'"), "%s", st.message);
-    st = QC_STATUS_INIT;
-    cr_expect_not(qc_writer_put(w, 0, 0, data, (int64_t[]){2, 2}, 2, &st));
-    cr_expect(strstr(st.message, "unit 0 is given twice"), "%s", st.message);
-    st = QC_STATUS_INIT;
-    cr_expect_not(qc_writer_commit(w, &st));
-    cr_expect(strstr(st.message, "'z': unit 0 is missing"), "%s", st.message);
+    MUST(qc_writer_put(w, 0, 0, data, (int64_t[]){2, 2}, 2, ST));
+    REFUSES(qc_writer_put(w, 0, 1, data, (int64_t[]){2, 1}, 2, ST), QC_UNSUPPORTED, "'y'");
+    cr_expect_not(qc_writer_put(w, 0, 0, data, (int64_t[]){2, 2}, 2, ST));
+    SHOULD(strstr(failure.message, "unit 0 is given twice"));
+    cr_expect_not(qc_writer_commit(w, ST));
+    SHOULD(strstr(failure.message, "'z': unit 0 is missing"));
     qc_writer_free(w);
 
-    st = QC_STATUS_INIT;
     w = start(path, two, 1, 1);
-    cr_assert(qc_writer_put(w, 0, 0, data, (int64_t[]){1, 2}, 2, &st));
-    cr_expect_not(qc_writer_put(w, 0, 1, data, (int64_t[]){1, 2, 1}, 3, &st));
-    cr_expect(st.code == QC_UNSUPPORTED && strstr(st.message, "'y'"), "%s", st.message);
+    MUST(qc_writer_put(w, 0, 0, data, (int64_t[]){1, 2}, 2, ST));
+    REFUSES(qc_writer_put(w, 0, 1, data, (int64_t[]){1, 2, 1}, 3, ST), QC_UNSUPPORTED, "'y'");
     qc_writer_free(w);
 
-    st = QC_STATUS_INIT;
-    cr_expect_not(qc_writer_open(&w, folder_path("no/such/o.h5"), two, 2, 1, true, &st));
-    cr_expect_eq(st.code, QC_MACHINE, "%s", st.message);
-    st = QC_STATUS_INIT;
-    cr_expect_not(qc_writer_open(&w, path, &(struct qc_writer_output){"n", QC_NONE}, 1, 1, true, &st));
-    cr_expect_eq(st.code, QC_UNSUPPORTED);
+    REFUSES(qc_writer_open(&w, folder_path("no/such/o.h5"), two, 2, 1, true, ST), QC_MACHINE, "");
+    REFUSES(qc_writer_open(&w, path, &(struct qc_writer_output){"n", QC_NONE}, 1, 1, true, ST), QC_UNSUPPORTED, "");
     cr_expect_eq(folder_count(), 0);
 }
 
@@ -268,7 +246,7 @@ Test(writer, other_shapes_become_a_group)
     struct qc_writer *w = start(path, &(struct qc_writer_output){"a/y", QC_F32}, 1, 1);
     for (size_t k = 0; k < 4; k++) { /* 2, 3, 0, 1 */
         const size_t unit = (k + 2) % 4;
-        cr_assert(qc_writer_put(w, 0, unit, data, shapes[unit], 2, &st), "%s", st.message);
+        MUST(qc_writer_put(w, 0, unit, data, shapes[unit], 2, ST));
     }
     const struct qc_shape s = qc_writer_shape(w, 0);
     cr_expect(s.rank == 3 && s.dim[0] == 4 && s.dim[1] == -1 && s.dim[2] == -1);
@@ -311,19 +289,18 @@ Test(writer, full_disk)
     bool ok = true;
     for (size_t u = 0; ok && u < 50; u++) {
         for (size_t i = 0; i < 4096; i++) noise[i] = random = random * 1664525u + 1013904223u;
-        ok = qc_writer_put(w, 0, u, noise, (int64_t[]){1, 4096}, 2, &st);
+        ok = qc_writer_put(w, 0, u, noise, (int64_t[]){1, 4096}, 2, ST);
     }
-    ok = ok && qc_writer_commit(w, &st);
+    ok = ok && qc_writer_commit(w, ST);
     qc_writer_free(w);
     setrlimit(RLIMIT_FSIZE, &old);
     signal(SIGXFSZ, SIG_DFL);
     cr_expect_not(ok);
-    cr_expect_eq(st.code, QC_MACHINE, "%s", st.message);
-    cr_expect(strstr(st.message, "disk full"), "%s", st.message);
+    cr_expect_eq(failure.code, QC_MACHINE, "%s", failure.message);
+    SHOULD(strstr(failure.message, "disk full"));
     cr_expect_eq(folder_count(), 0, "nothing is left behind");
     /* and HDF5 works on */
     w = start(path, &(struct qc_writer_output){"y", QC_U32}, 1, 1);
-    st = QC_STATUS_INIT;
-    cr_expect(qc_writer_put(w, 0, 0, noise, (int64_t[]){1, 4096}, 2, &st), "%s", st.message);
+    SHOULD(qc_writer_put(w, 0, 0, noise, (int64_t[]){1, 4096}, 2, ST));
     finish(w);
 }

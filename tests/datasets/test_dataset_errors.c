@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
 #include <fcntl.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "datasets/samples/dataset.h"
 #include "h5_make.h"
+#include "tests/check.h"
 
-static struct qc_status st;
 static int64_t free4[] = {-1, 3, 2, 2};
 static struct qc_input_spec image = {.name = "image", .dtype = QC_F32, .rank = 4, .dims = free4};
 
 static void set_up(void)
 {
-    st = QC_STATUS_INIT;
     folder_make();
 }
 
@@ -29,12 +22,11 @@ static void refused(const char *path, const struct qc_input_spec *spec, size_t c
 {
     struct qc_dataset *ds = NULL;
     char copy[400];
-    st = QC_STATUS_INIT;
-    cr_expect_not(qc_dataset_open(&ds, path, spec, count, o, &st), "opened: %s", words);
+    cr_expect_not(qc_dataset_open(&ds, path, spec, count, o, ST), "opened: %s", words);
     cr_expect_null(ds);
-    cr_expect_eq(st.code, code, "code %d: %s", (int)st.code, st.message);
+    cr_expect_eq(failure.code, code, "code %d: %s", (int)failure.code, failure.message);
     for (char *w = strtok(strcpy(copy, words), "|"); w; w = strtok(NULL, "|"))
-        cr_expect(strstr(st.message, w), "'%s' is not in: %s", w, st.message);
+        cr_expect(strstr(failure.message, w), "'%s' is not in: %s", w, failure.message);
 }
 
 static void refused_one(const char *path, enum qc_code code, const char *words)
@@ -233,14 +225,12 @@ Test(dataset_errors, attributes)
     make_done(f);
     refused_one(path, QC_BAD_INPUT, "'scale'|list of numbers");
 
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_preprocess p;
     struct qc_dataset_options o = QC_DATASET_OPTIONS_INIT;
-    st = QC_STATUS_INIT;
-    cr_assert(qc_preprocess_parse(&p, "mean=1,2", a, &st));
+    MUST(qc_preprocess_parse(&p, "mean=1,2", a, ST));
     o.preprocess = &p;
     refused(path, &image, 1, &o, QC_USAGE, "--preprocess|2 values of mean");
-    qc_arena_free(a);
 }
 
 Test(dataset_errors, inputs_of_different_length)
@@ -281,12 +271,10 @@ Test(dataset_errors, truth_that_does_not_match)
         make_set(f, &cases[i].m);
         make_done(f);
         refused_one(path, QC_BAD_INPUT, cases[i].words);
-        struct qc_dataset *ds = NULL;
+        OWN(qc_dataset) *ds = NULL;
         struct qc_dataset_options o = QC_DATASET_OPTIONS_INIT;
-        st = QC_STATUS_INIT;
-        cr_expect(qc_dataset_open(&ds, path, &image, 1, &o, &st), "who does not ask for it does not look at it: %s",
-                  st.message);
-        qc_dataset_free(ds);
+        cr_expect(qc_dataset_open(&ds, path, &image, 1, &o, ST), "who does not ask for it does not look at it: %s",
+                  failure.message);
     }
 }
 
@@ -303,30 +291,25 @@ Test(dataset_errors, damaged_chunks_name_set_and_sample)
     float y[12];
     char long_chunk[6000] = {0};
     for (int k = 0; k < 3; k++) {
-        struct qc_dataset *ds;
-        struct qc_dataset_scratch *s;
+        OWN(qc_dataset) *ds = NULL;
+        OWN(qc_dataset_scratch) *s = NULL;
         struct qc_dataset_options o = QC_DATASET_OPTIONS_INIT;
         o.read_ahead = k == 2 ? 2 : 0;
         int64_t f = make_file(path);
         make_set(f, &m);
         make_chunk(f, "x", 2, 0, long_chunk, k == 1 ? sizeof long_chunk : 9);
         make_done(f);
-        st = QC_STATUS_INIT;
-        cr_assert(qc_dataset_open(&ds, path, &image, 1, &o, &st), "%s", st.message);
-        cr_assert(qc_dataset_scratch_new(&s, &st));
+        MUST(qc_dataset_open(&ds, path, &image, 1, &o, ST));
+        MUST(qc_dataset_scratch_new(&s, ST));
         for (size_t u = 0; u < 4; u++) {
-            st = QC_STATUS_INIT;
-            cr_expect_eq(qc_dataset_read(y, ds, 0, u, s, &st), u != 2);
+            cr_expect_eq(qc_dataset_read(y, ds, 0, u, s, ST), u != 2);
         }
-        st = QC_STATUS_INIT;
-        qc_dataset_read(y, ds, 0, 2, s, &st);
-        cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "'x', sample 2") && strstr(st.message, "x.h5"), "%s",
-                  st.message);
-        st = QC_STATUS_INIT;
-        cr_expect_not(qc_dataset_read(y, ds, 0, 4, s, &st), "there are units 0..3");
-        cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "unit 4"), "%s", st.message);
-        qc_dataset_scratch_free(s);
-        qc_dataset_free(ds);
+        qc_dataset_read(y, ds, 0, 2, s, ST);
+        cr_expect(failure.code == QC_BAD_INPUT && strstr(failure.message, "'x', sample 2") &&
+                      strstr(failure.message, "x.h5"),
+                  "%s", failure.message);
+        cr_expect_not(qc_dataset_read(y, ds, 0, 4, s, ST), "there are units 0..3");
+        cr_expect(failure.code == QC_BAD_INPUT && strstr(failure.message, "unit 4"), "%s", failure.message);
     }
 }
 
@@ -339,18 +322,17 @@ static bool survive(const char *path)
     float y[12];
     int64_t labels[1];
     o.truth = true;
-    st = QC_STATUS_INIT;
-    if (!qc_dataset_open(&ds, path, &image, 1, &o, &st)) {
-        cr_expect_neq(st.code, QC_OK);
-        cr_expect_neq(st.message[0], '\0');
+    if (!qc_dataset_open(&ds, path, &image, 1, &o, ST)) {
+        cr_expect_neq(failure.code, QC_OK);
+        cr_expect_neq(failure.message[0], '\0');
         return false;
     }
-    cr_assert(qc_dataset_scratch_new(&s, &st));
+    MUST(qc_dataset_scratch_new(&s, ST));
     bool ok = true;
     for (size_t u = 0; u < qc_dataset_units(ds) && u < 8; u++)
-        ok = ok && qc_dataset_read(y, ds, 0, u, s, &st) &&
-             (qc_dataset_label_count(ds) != 1 || qc_dataset_read_labels(labels, ds, u, &st));
-    cr_expect_eq(ok, st.code == QC_OK);
+        ok = ok && qc_dataset_read(y, ds, 0, u, s, ST) &&
+             (qc_dataset_label_count(ds) != 1 || qc_dataset_read_labels(labels, ds, u, ST));
+    cr_expect_eq(ok, failure.code == QC_OK);
     qc_dataset_scratch_free(s);
     qc_dataset_free(ds);
     return ok;
@@ -371,27 +353,26 @@ static void *make_victim(size_t *size)
     make_numbers(f, "x", "scale", (double[]){0.5}, 1);
     make_set(f, &(struct made){.name = "labels", .type = "i64", .rank = 1, .dims = {4}, .data = labels});
     make_done(f);
-    cr_assert(survive(path), "%s", st.message);
+    MUST(survive(path));
     return read_bytes(size, path);
 }
 
 Test(dataset_errors, a_file_cut_anywhere)
 {
     size_t size, opened = 0;
-    char *data = make_victim(&size);
+    QC_FREED char *data = make_victim(&size);
     for (size_t n = 0; n < size; n += n < 64 ? 1 : 61) {
         write_bytes(folder_path("cut.h5"), data, n);
         opened += survive(folder_path("cut.h5"));
     }
     cr_expect_eq(opened, 0, "%zu of the cut files were taken for whole", opened);
-    free(data);
 }
 
 Test(dataset_errors, a_file_with_bytes_flipped)
 {
     size_t size, refusals = 0;
     uint32_t random = 12345;
-    char *data = make_victim(&size);
+    QC_FREED char *data = make_victim(&size);
     for (int k = 0; k < 300; k++) {
         random = random * 1664525u + 1013904223u; /* Numerical Recipes */
         size_t at = random % size;
@@ -402,7 +383,6 @@ Test(dataset_errors, a_file_with_bytes_flipped)
         data[at] = old;
     }
     cr_expect_gt(refusals, 0);
-    free(data);
 }
 
 /* ---- A file that changes while it is read ---- */
@@ -469,23 +449,20 @@ Test(dataset_errors, a_file_that_changes_while_it_is_read)
     for (size_t kind = 0; kind < 4; kind++)
         for (size_t c = 0; c < sizeof changes / sizeof *changes; c++) {
             const char *path = folder_path(kind ? "x.h5" : "x.npy");
-            struct qc_dataset *ds = NULL;
-            struct qc_dataset_scratch *scratch = NULL;
+            OWN(qc_dataset) *ds = NULL;
+            OWN(qc_dataset_scratch) *scratch = NULL;
             float y[4];
-            st = QC_STATUS_INIT;
             if (kind)
                 make_sets(path, (int64_t[]){0, 0, 1, 3}[kind], kind == 2); /* contiguous, a chunk a row, other chunks */
             else
                 make_npy(path);
-            cr_assert(qc_dataset_open(&ds, path, &x, 1, &o, &st), "%s", st.message);
-            cr_assert(qc_dataset_scratch_new(&scratch, &st));
-            cr_expect(qc_dataset_read(y, ds, 0, 0, scratch, &st), "%s", st.message);
+            MUST(qc_dataset_open(&ds, path, &x, 1, &o, ST));
+            MUST(qc_dataset_scratch_new(&scratch, ST));
+            SHOULD(qc_dataset_read(y, ds, 0, 0, scratch, ST));
             changes[c](path);
-            cr_expect_not(qc_dataset_read(y, ds, 0, 9, scratch, &st), "kind %zu, change %zu", kind, c);
-            cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "it has changed while it was read"), "%s",
-                      st.message);
-            qc_dataset_scratch_free(scratch);
-            qc_dataset_free(ds);
+            cr_expect_not(qc_dataset_read(y, ds, 0, 9, scratch, ST), "kind %zu, change %zu", kind, c);
+            cr_expect(failure.code == QC_BAD_INPUT && strstr(failure.message, "it has changed while it was read"), "%s",
+                      failure.message);
         }
 }
 
@@ -504,14 +481,14 @@ Test(dataset_errors, a_folder_of_which_a_file_changes)
         make_npy(folder_path(i ? "parts/1.npy" : "parts/0.npy"));
         cr_assert_eq(utimensat(AT_FDCWD, folder_path(i ? "parts/1.npy" : "parts/0.npy"), old, 0), 0);
     }
-    cr_assert(qc_dataset_open(&ds, folder_path("parts"), &x, 1, &o, &st), "%s", st.message);
-    cr_assert(qc_dataset_scratch_new(&scratch, &st));
-    cr_expect(qc_dataset_read(y, ds, 0, 19, scratch, &st), "%s", st.message);
+    MUST(qc_dataset_open(&ds, folder_path("parts"), &x, 1, &o, ST));
+    MUST(qc_dataset_scratch_new(&scratch, ST));
+    SHOULD(qc_dataset_read(y, ds, 0, 19, scratch, ST));
     make_npy(folder_path("parts/1.npy"));
     cr_assert_eq(utimensat(AT_FDCWD, folder_path("parts/1.npy"), later, 0), 0);
-    cr_expect(qc_dataset_read(y, ds, 0, 0, scratch, &st), "%s", st.message);
-    cr_expect_not(qc_dataset_read(y, ds, 0, 19, scratch, &st));
-    cr_expect(strstr(st.message, "parts/1.npy: it has changed while it was read"), "%s", st.message);
+    SHOULD(qc_dataset_read(y, ds, 0, 0, scratch, ST));
+    cr_expect_not(qc_dataset_read(y, ds, 0, 19, scratch, ST));
+    SHOULD(strstr(failure.message, "parts/1.npy: it has changed while it was read"));
     qc_dataset_scratch_free(scratch);
     qc_dataset_free(ds);
     unlink(folder_path("parts/0.npy"));

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "datasets/samples/dataset.h"
 #include "h5_make.h"
-
-static struct qc_status st;
+#include "tests/check.h"
 
 static void set_up(void)
 {
-    st = QC_STATUS_INIT;
     folder_make();
 }
 
@@ -22,16 +16,15 @@ static struct qc_dataset *open_one(const char *path, const struct qc_input_spec 
     struct qc_dataset *ds = NULL;
     struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
     options.preprocess = p;
-    cr_assert(qc_dataset_open(&ds, path, spec, 1, &options, &st), "%s", st.message);
+    MUST(qc_dataset_open(&ds, path, spec, 1, &options, ST));
     return ds;
 }
 
 static void read_unit(void *out, const struct qc_dataset *ds, size_t input, size_t unit)
 {
-    struct qc_dataset_scratch *s;
-    cr_assert(qc_dataset_scratch_new(&s, &st));
-    cr_assert(qc_dataset_read(out, ds, input, unit, s, &st), "%s", st.message);
-    qc_dataset_scratch_free(s);
+    OWN(qc_dataset_scratch) *s = NULL;
+    MUST(qc_dataset_scratch_new(&s, ST));
+    MUST(qc_dataset_read(out, ds, input, unit, s, ST));
 }
 
 /* [4,2,3] of each type, the same numbers 0..23 (of signed types minus 8), in every layout. */
@@ -98,7 +91,7 @@ Test(dataset, every_type_and_layout)
             int64_t f = make_file(path);
             make_set(f, &m);
             make_done(f);
-            struct qc_dataset *ds = open_one(path, &spec, NULL);
+            OWN(qc_dataset) *ds = open_one(path, &spec, NULL);
             cr_assert_eq(qc_dataset_units(ds), 4);
             cr_assert_eq(qc_dataset_bytes(ds, 0), 24);
             for (size_t u = 4; u-- > 0;) { /* backwards: units are independent */
@@ -110,7 +103,6 @@ Test(dataset, every_type_and_layout)
                                  (double)y[i]);
                 }
             }
-            qc_dataset_free(ds);
         }
 }
 
@@ -145,11 +137,10 @@ Test(dataset, preprocessing_equals_numpy_to_the_bit)
     struct qc_input_spec spec = {.name = "input", .dtype = QC_F32, .rank = 4, .dims = dims};
     for (int k = 0; k < 4; k++) {
         make_pixels(path, k & 1 ? "u8" : "f32", k & 2);
-        struct qc_dataset *ds = open_one(path, &spec, NULL);
+        OWN(qc_dataset) *ds = open_one(path, &spec, NULL);
         uint32_t y[12];
         read_unit(y, ds, 0, 0);
         for (int i = 0; i < 12; i++) cr_expect_eq(y[i], normalised[i / 4][i % 4], "%d: %08x", i, y[i]);
-        qc_dataset_free(ds);
     }
 }
 
@@ -158,11 +149,11 @@ Test(dataset, preprocess_option_replaces_the_attributes)
     const char *path = folder_path("p.h5");
     int64_t dims[] = {1, 3, 2, 2};
     struct qc_input_spec spec = {.name = "input", .dtype = QC_F32, .rank = 4, .dims = dims};
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_preprocess none, own;
     float y[12];
     make_pixels(path, "u8", true);
-    cr_assert(qc_preprocess_parse(&none, "none", a, &st) && qc_preprocess_parse(&own, "mean=85,0,170 std=85", a, &st));
+    cr_assert(qc_preprocess_parse(&none, "none", a, ST) && qc_preprocess_parse(&own, "mean=85,0,170 std=85", a, ST));
     struct qc_dataset *ds = open_one(path, &spec, &none);
     read_unit(y, ds, 0, 0);
     cr_expect(y[0] == 0.0f && y[1] == 85.0f && y[11] == 255.0f);
@@ -171,7 +162,6 @@ Test(dataset, preprocess_option_replaces_the_attributes)
     read_unit(y, ds, 0, 0);
     cr_expect(y[0] == -1.0f && y[3] == 2.0f && y[4] == 0.0f && y[7] == 3.0f && y[8] == -2.0f && y[11] == 1.0f);
     qc_dataset_free(ds);
-    qc_arena_free(a);
 }
 
 Test(dataset, integer_and_other_inputs)
@@ -201,8 +191,8 @@ Test(dataset, integer_and_other_inputs)
     struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
     options.maps = maps;
     options.map_count = 6;
-    struct qc_dataset *ds;
-    cr_assert(qc_dataset_open(&ds, path, inputs, 10, &options, &st), "%s", st.message);
+    OWN(qc_dataset) *ds = NULL;
+    MUST(qc_dataset_open(&ds, path, inputs, 10, &options, ST));
     int64_t i64;
     uint64_t u64;
     uint8_t u8;
@@ -237,17 +227,14 @@ Test(dataset, integer_and_other_inputs)
         size_t input, unit;
         const char *named;
     } wrong[] = {{4, 5, "9.2233720368547758e+18"}, {7, 3, "127"}, {8, 2, "-1"}};
-    struct qc_dataset_scratch *s;
-    cr_assert(qc_dataset_scratch_new(&s, &st));
+    OWN(qc_dataset_scratch) *s = NULL;
+    MUST(qc_dataset_scratch_new(&s, ST));
     for (size_t k = 0; k < 3; k++) {
-        st = QC_STATUS_INIT;
-        cr_expect_not(qc_dataset_read(&i64, ds, wrong[k].input, wrong[k].unit, s, &st));
-        cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, wrong[k].named) &&
-                      strstr(st.message, inputs[wrong[k].input].name),
-                  "%s", st.message);
+        cr_expect_not(qc_dataset_read(&i64, ds, wrong[k].input, wrong[k].unit, s, ST));
+        cr_expect(failure.code == QC_BAD_INPUT && strstr(failure.message, wrong[k].named) &&
+                      strstr(failure.message, inputs[wrong[k].input].name),
+                  "%s", failure.message);
     }
-    qc_dataset_scratch_free(s);
-    qc_dataset_free(ds);
 }
 
 Test(dataset, values_that_an_integer_input_cannot_take)
@@ -261,16 +248,13 @@ Test(dataset, values_that_an_integer_input_cannot_take)
         int64_t f = make_file(path), y;
         make_set(f, &(struct made){.name = "x", .type = "f64", .rank = 1, .dims = {2}, .data = data});
         make_done(f);
-        struct qc_dataset *ds = open_one(path, &spec, NULL);
-        struct qc_dataset_scratch *s;
+        OWN(qc_dataset) *ds = open_one(path, &spec, NULL);
+        OWN(qc_dataset_scratch) *s = NULL;
         read_unit(&y, ds, 0, 0);
         cr_expect_eq(y, 3);
-        cr_assert(qc_dataset_scratch_new(&s, &st));
-        cr_expect_not(qc_dataset_read(&y, ds, 0, 1, s, &st), "%g", bad[k]);
-        cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "sample 1"), "%s", st.message);
-        st = QC_STATUS_INIT;
-        qc_dataset_scratch_free(s);
-        qc_dataset_free(ds);
+        MUST(qc_dataset_scratch_new(&s, ST));
+        cr_expect_not(qc_dataset_read(&y, ds, 0, 1, s, ST), "%g", bad[k]);
+        cr_expect(failure.code == QC_BAD_INPUT && strstr(failure.message, "sample 1"), "%s", failure.message);
     }
 }
 
@@ -283,14 +267,13 @@ Test(dataset, nan_and_infinity_pass_to_float)
     make_set(f, &(struct made){
                     .name = "x", .type = "f32", .rank = 1, .dims = {3}, .chunk = {1}, .gzip = true, .data = data});
     make_done(f);
-    struct qc_dataset *ds = open_one(path, &spec, NULL);
+    OWN(qc_dataset) *ds = open_one(path, &spec, NULL);
     read_unit(&y, ds, 0, 0);
     cr_expect(isnan(y));
     read_unit(&y, ds, 0, 1);
     cr_expect(isinf(y) && y > 0);
     read_unit(&y, ds, 0, 2);
     cr_expect(isinf(y) && y < 0);
-    qc_dataset_free(ds);
 }
 
 static void make_counting(const char *path, const struct made *shape)
@@ -317,7 +300,7 @@ Test(dataset, fixed_batch_takes_samples_and_drops_the_remainder)
     struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = dims};
     for (size_t k = 0; k < 3; k++) {
         make_counting(path, &shapes[k]);
-        struct qc_dataset *ds = open_one(path, &spec, NULL);
+        OWN(qc_dataset) *ds = open_one(path, &spec, NULL);
         cr_expect_eq(qc_dataset_units(ds), 2);
         cr_expect_eq(qc_dataset_samples(ds), 8);
         cr_expect_eq(qc_dataset_dropped(ds), 3);
@@ -328,7 +311,6 @@ Test(dataset, fixed_batch_takes_samples_and_drops_the_remainder)
         float y[8];
         read_unit(y, ds, 0, 1);
         for (int i = 0; i < 8; i++) cr_expect_eq(y[i], (float)(8 + i));
-        qc_dataset_free(ds);
     }
 }
 
@@ -343,22 +325,20 @@ Test(dataset, one_axis_more_holds_whole_inputs)
         &(struct made){.name = "x", .type = "i32", .rank = 3, .dims = {4, 3, 2}, .chunk = {1, 3, 2}, .gzip = true});
     for (int k = 0; k < 2; k++) {
         struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = k ? fixed : dims};
-        struct qc_dataset *ds = open_one(path, &spec, NULL);
+        OWN(qc_dataset) *ds = open_one(path, &spec, NULL);
         cr_expect_eq(qc_dataset_units(ds), 4);
         cr_expect(qc_dataset_batch(ds) == 0 && qc_dataset_unit_samples(ds) == 1);
         cr_expect_eq(qc_dataset_dropped(ds), 0);
         cr_expect(qc_dataset_dims(&got, ds, 0) == 2 && got[0] == 3 && got[1] == 2);
         read_unit(y, ds, 0, 2);
         for (int i = 0; i < 6; i++) cr_expect_eq(y[i], (float)(12 + i));
-        qc_dataset_free(ds);
     }
     struct qc_input_spec scalar = {.name = "s", .dtype = QC_F32, .rank = 0, .dims = NULL};
     make_counting(path, &(struct made){.name = "s", .type = "i32", .rank = 1, .dims = {5}});
-    struct qc_dataset *ds = open_one(path, &scalar, NULL);
+    OWN(qc_dataset) *ds = open_one(path, &scalar, NULL);
     cr_expect_eq(qc_dataset_units(ds), 5);
     read_unit(y, ds, 0, 3);
     cr_expect_eq(y[0], 3.0f);
-    qc_dataset_free(ds);
 }
 
 Test(dataset, a_free_dimension_takes_what_the_file_has)
@@ -368,11 +348,10 @@ Test(dataset, a_free_dimension_takes_what_the_file_has)
     const int64_t *got;
     struct qc_input_spec spec = {.name = "other", .dtype = QC_F32, .rank = 3, .dims = dims};
     make_counting(path, &(struct made){.name = "x", .type = "i32", .rank = 3, .dims = {4, 3, 2}});
-    struct qc_dataset *ds = open_one(path, &spec, NULL);
+    OWN(qc_dataset) *ds = open_one(path, &spec, NULL);
     cr_expect(qc_dataset_dims(&got, ds, 0) == 3 && got[0] == 1 && got[1] == 3 && got[2] == 2);
     cr_expect_eq(qc_dataset_elements(ds, 0), 6);
     cr_expect_str_eq(qc_dataset_file(ds), path);
-    qc_dataset_free(ds);
 }
 
 /* HDF5 stores nothing for chunks, or a whole data set, that no write reached, and gives the fill value for them. */
@@ -390,23 +369,21 @@ Test(dataset, samples_that_were_never_written)
         int64_t f = make_file(path);
         make_set(f, &kinds[k]);
         make_done(f);
-        struct qc_dataset *ds = open_one(path, &spec, NULL);
+        OWN(qc_dataset) *ds = open_one(path, &spec, NULL);
         read_unit(y, ds, 0, 4);
         cr_expect(y[0] == 0.0f && y[1] == 0.0f);
         cr_expect_str_eq(qc_dataset_unwritten(ds), "x", "kind %zu", k);
-        qc_dataset_free(ds);
     }
     const char *path = folder_path("part.h5");
     const struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
-    struct qc_dataset *ds = NULL;
+    OWN(qc_dataset) *ds = NULL;
     int64_t f = make_file(path);
     make_set(f, &kinds[0]);
     for (int64_t i = 0; i < 4; i++)
         make_chunk(f, "x", i, 1, row, sizeof row); /* mask: the filter was left out for this chunk */
     make_done(f);
-    cr_expect_not(qc_dataset_open(&ds, path, &spec, 1, &options, &st));
-    cr_expect(strstr(st.message, "1 of its 5 chunks were never written, the first with sample 4;"), "%s", st.message);
-    st = QC_STATUS_INIT;
+    cr_expect_not(qc_dataset_open(&ds, path, &spec, 1, &options, ST));
+    SHOULD(strstr(failure.message, "1 of its 5 chunks were never written, the first with sample 4;"));
     f = make_file(path);
     make_set(f, &(struct made){
                     .name = "x", .type = "f32", .rank = 2, .dims = {5, 2}, .chunk = {1, 2}, .data = (float[10]){5, 6}});
@@ -415,7 +392,6 @@ Test(dataset, samples_that_were_never_written)
     cr_expect_null(qc_dataset_unwritten(ds));
     read_unit(y, ds, 0, 0);
     cr_expect(y[0] == 5.0f && y[1] == 6.0f);
-    qc_dataset_free(ds);
 }
 
 Test(dataset, select_takes_every_nth_or_draws)
@@ -426,7 +402,7 @@ Test(dataset, select_takes_every_nth_or_draws)
     make_counting(path, &(struct made){.name = "x", .type = "i32", .rank = 1, .dims = {10}, .chunk = {1}});
     struct qc_dataset *ds = open_one(path, &spec, NULL);
     float y[2];
-    cr_assert(qc_dataset_select(ds, &(struct qc_selection){.samples = 4}, &st));
+    MUST(qc_dataset_select(ds, &(struct qc_selection){.samples = 4}, ST));
     cr_assert_eq(qc_dataset_units(ds), 4);
     static const float even[] = {0, 2, 5, 7}; /* floor(j * 10 / 4) */
     for (size_t u = 0; u < 4; u++) {
@@ -435,31 +411,31 @@ Test(dataset, select_takes_every_nth_or_draws)
         cr_expect_eq(qc_dataset_first_sample(ds, u), (size_t)even[u]);
     }
     cr_expect_eq(qc_dataset_others(ds), 6);
-    cr_assert(qc_dataset_select(ds, &(struct qc_selection){.samples = 3, .others = true}, &st));
+    MUST(qc_dataset_select(ds, &(struct qc_selection){.samples = 3, .others = true}, ST));
     static const float rest[] = {1, 4, 8}; /* of 1, 3, 4, 6, 8, 9: every second one */
     for (size_t u = 0; u < 3; u++) {
         read_unit(y, ds, 0, u);
         cr_expect_eq(y[0], rest[u]);
     }
-    cr_assert(qc_dataset_select(ds, &(struct qc_selection){.samples = 7, .others = true}, &st));
+    MUST(qc_dataset_select(ds, &(struct qc_selection){.samples = 7, .others = true}, ST));
     static const float all[] = {0, 2, 3, 5, 6, 7, 9}; /* more are not left */
     for (size_t u = 0; u < 7; u++) {
         read_unit(y, ds, 0, u);
         cr_expect_eq(y[0], all[u]);
     }
-    cr_assert(qc_dataset_select(ds, &(struct qc_selection){.samples = 3, .drawn = true, .seed = 9}, &st));
+    MUST(qc_dataset_select(ds, &(struct qc_selection){.samples = 3, .drawn = true, .seed = 9}, ST));
     cr_assert_eq(qc_dataset_units(ds), 3);
     for (size_t u = 0; u < 3; u++) {
         read_unit(y, ds, 0, u);
         cr_expect_eq(y[0], (float)qc_dataset_first_sample(ds, u));
     }
-    cr_assert(qc_dataset_select(ds, &(struct qc_selection){.samples = 99}, &st));
+    MUST(qc_dataset_select(ds, &(struct qc_selection){.samples = 99}, ST));
     cr_assert_eq(qc_dataset_units(ds), 10);
     cr_expect_eq(qc_dataset_others(ds), 0);
     qc_dataset_free(ds);
     spec.dims = pairs;
     ds = open_one(path, &spec, NULL);
-    cr_assert(qc_dataset_select(ds, &(struct qc_selection){.samples = 5}, &st));
+    MUST(qc_dataset_select(ds, &(struct qc_selection){.samples = 5}, ST));
     cr_expect_eq(qc_dataset_units(ds), 2);
     cr_expect_eq(qc_dataset_samples(ds), 4);
     qc_dataset_free(ds);
@@ -488,11 +464,10 @@ Test(dataset, file_and_data_set_in_one_word)
                  {"/group/two:0", "", 2}, {"a//b", "", 3},          {"x", ":a//b", 3}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_input_spec spec = {.name = cases[i].input, .dtype = QC_F32, .rank = 1, .dims = dims};
-        struct qc_dataset *ds = open_one(qc_text(text, sizeof text, "%s%s", path, cases[i].rest), &spec, NULL);
+        OWN(qc_dataset) *ds = open_one(qc_text(text, sizeof text, "%s%s", path, cases[i].rest), &spec, NULL);
         read_unit(&y, ds, 0, 0);
         cr_expect_eq(y, cases[i].value, "case %zu", i);
         cr_expect_str_eq(qc_dataset_file(ds), path);
-        qc_dataset_free(ds);
     }
     struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 1, .dims = dims};
     qc_dataset_free(open_one(odd, &spec, NULL));
@@ -507,18 +482,17 @@ Test(dataset, labels_for_each_position)
     const int64_t *shape;
     struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = dims};
     struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
-    struct qc_dataset *ds;
+    OWN(qc_dataset) *ds = NULL;
     make_set(f, &(struct made){.name = "x", .type = "f32", .rank = 2, .dims = {4, 1}, .data = x});
     make_set(f, &(struct made){.name = "labels", .type = "i64", .rank = 2, .dims = {4, 3}, .data = labels});
     make_done(f);
     options.truth = true;
-    cr_assert(qc_dataset_open(&ds, path, &spec, 1, &options, &st), "%s", st.message);
+    MUST(qc_dataset_open(&ds, path, &spec, 1, &options, ST));
     cr_expect_eq(qc_dataset_label_count(ds), 6);
     cr_expect_eq(qc_dataset_label_dims(&shape, ds, 0), 1);
     cr_expect_eq(shape[0], 3);
-    cr_assert(qc_dataset_read_labels(got, ds, 1, &st));
+    MUST(qc_dataset_read_labels(got, ds, 1, ST));
     cr_expect_arr_eq(got, labels + 6, sizeof got);
-    qc_dataset_free(ds);
 }
 
 Test(dataset, labels_and_target)
@@ -529,7 +503,7 @@ Test(dataset, labels_and_target)
     float x[5] = {0}, y[2];
     struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = dims};
     struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
-    struct qc_dataset_scratch *s;
+    OWN(qc_dataset_scratch) *s = NULL;
     make_set(f, &(struct made){.name = "x", .type = "f32", .rank = 2, .dims = {5, 1}, .data = x});
     make_set(f, &(struct made){.name = "labels", .type = "i64be", .rank = 1, .dims = {5}, .data = labels});
     make_set(f, &(struct made){.name = "target", .type = "u8", .rank = 2, .dims = {5, 1}, .data = pixels});
@@ -540,13 +514,13 @@ Test(dataset, labels_and_target)
     qc_dataset_free(ds);
 
     options.truth = true;
-    cr_assert(qc_dataset_open(&ds, path, &spec, 1, &options, &st), "%s", st.message);
+    MUST(qc_dataset_open(&ds, path, &spec, 1, &options, ST));
     cr_assert_eq(qc_dataset_label_count(ds), 2);
-    cr_assert(qc_dataset_read_labels(got, ds, 1, &st));
+    MUST(qc_dataset_read_labels(got, ds, 1, ST));
     cr_expect(got[0] == 4 && got[1] == 1);
     cr_assert_eq(qc_dataset_target_elements(ds), 2);
     cr_expect_eq(qc_dataset_target_peak(ds), 255.0);
-    cr_assert(qc_dataset_scratch_new(&s, &st) && qc_dataset_read_target(y, ds, 1, s, &st));
+    cr_assert(qc_dataset_scratch_new(&s, ST) && qc_dataset_read_target(y, ds, 1, s, ST));
     cr_expect(y[0] == 2.0f && y[1] == 3.0f);
     qc_dataset_free(ds);
 
@@ -555,9 +529,9 @@ Test(dataset, labels_and_target)
     make_set(f, &(struct made){.name = "target", .type = "u8", .rank = 2, .dims = {5, 1}, .data = pixels});
     make_numbers(f, "target", "scale", (double[]){0.5}, 1);
     make_done(f);
-    cr_assert(qc_dataset_open(&ds, path, &spec, 1, &options, &st), "%s", st.message);
+    MUST(qc_dataset_open(&ds, path, &spec, 1, &options, ST));
     cr_expect_eq(qc_dataset_target_peak(ds), 1.0);
-    cr_assert(qc_dataset_read_target(y, ds, 1, s, &st));
+    MUST(qc_dataset_read_target(y, ds, 1, s, ST));
     cr_expect(y[0] == 1.0f && y[1] == 1.5f);
     qc_dataset_free(ds);
 
@@ -566,16 +540,15 @@ Test(dataset, labels_and_target)
     make_set(f, &(struct made){.name = "target", .type = "u8", .rank = 2, .dims = {5, 1}, .data = pixels});
     make_numbers(f, "target", "peak", (double[]){7}, 1);
     make_done(f);
-    cr_assert(qc_dataset_open(&ds, path, &spec, 1, &options, &st), "%s", st.message);
+    MUST(qc_dataset_open(&ds, path, &spec, 1, &options, ST));
     cr_expect_eq(qc_dataset_target_peak(ds), 7.0);
     qc_dataset_free(ds);
-    qc_dataset_scratch_free(s);
 }
 
 Test(dataset, lists_a_file)
 {
     const char *path = folder_path("l.h5");
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_data_list l;
     int64_t f = make_file(path);
     uint8_t x[6] = {0};
@@ -592,7 +565,7 @@ Test(dataset, lists_a_file)
     make_odd(f, "words", "string");
     make_done(f);
     cr_assert(qc_data_is_hdf5(path));
-    cr_assert(qc_data_list(&l, path, QC_FOLLOW_NOTHING, a, &st), "%s", st.message);
+    MUST(qc_data_list(&l, path, QC_FOLLOW_NOTHING, a, ST));
     cr_assert_eq(l.count, 2);
     const struct qc_data_entry *e = &l.entries[0];
     cr_expect_str_eq(e->name, "g/x");
@@ -605,5 +578,4 @@ Test(dataset, lists_a_file)
     cr_expect_str_eq(e->attributes[1].text, "hello");
     cr_expect_str_eq(l.entries[1].type, "string");
     cr_expect_eq(l.entries[1].dtype, QC_NONE);
-    qc_arena_free(a);
 }

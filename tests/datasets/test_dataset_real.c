@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "base/pool.h"
 #include "base/sha256.h"
 #include "datasets/samples/dataset.h"
+#include "tests/check.h"
 
 /* SHA-256 of all preprocessed values, of the targets' too, and sum((i + 1) * label[i]), by h5py 3 and numpy 2:
    ((x.astype(float32) * scale - mean) / std).tobytes(), each attribute reshaped to axis 1. */
@@ -136,7 +134,6 @@ static bool read_one(void *user, size_t item, unsigned worker, struct qc_status 
 static void check(const struct expected *e, const char *folder)
 {
     char path[600], hex[65];
-    struct qc_status st = QC_STATUS_INIT;
     int64_t dims[4];
     struct job j = {.target_elements = 1};
     memcpy(dims, e->dims, sizeof dims);
@@ -145,8 +142,7 @@ static void check(const struct expected *e, const char *folder)
     struct qc_dataset_options o = QC_DATASET_OPTIONS_INIT;
     o.truth = true;
     o.read_ahead = 4;
-    cr_assert(qc_dataset_open(&j.ds, qc_text(path, sizeof path, "%s/%s", folder, e->file), &spec, 1, &o, &st), "%s",
-              st.message);
+    MUST(qc_dataset_open(&j.ds, qc_text(path, sizeof path, "%s/%s", folder, e->file), &spec, 1, &o, ST));
     size_t n = qc_dataset_units(j.ds), bytes = qc_dataset_bytes(j.ds, 0);
     cr_assert_eq(n, (size_t)e->dims[0]);
     if (qc_dataset_target_elements(j.ds)) {
@@ -156,8 +152,8 @@ static void check(const struct expected *e, const char *folder)
     cr_assert_eq(j.target != NULL, e->target != NULL);
     j.values = malloc(n * bytes);
     j.labels = calloc(n, sizeof *j.labels);
-    for (int w = 0; w < 2; w++) cr_assert(qc_dataset_scratch_new(&j.scratch[w], &st));
-    cr_assert(qc_pool_run(n, read_one, &j, &(struct qc_pool_options){.workers = 2}, &st), "%s", st.message);
+    for (int w = 0; w < 2; w++) MUST(qc_dataset_scratch_new(&j.scratch[w], ST));
+    MUST(qc_pool_run(n, read_one, &j, &(struct qc_pool_options){.workers = 2}, ST));
     qc_sha256(hex, j.values, n * bytes);
     cr_expect_str_eq(hex, e->values, "%s", e->file);
     int64_t sum = 0;

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Samples of different sizes. Expected numbers are those that were written. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "datasets/arrays/memory_data.h"
 #include "datasets/samples/dataset.h"
 #include "h5_make.h"
+#include "tests/check.h"
 
-static struct qc_status st;
 static float numbers[64];
 
 static void set_up(void)
 {
-    st = QC_STATUS_INIT;
     for (int i = 0; i < 64; i++) numbers[i] = (float)i;
     folder_make();
 }
@@ -24,8 +20,7 @@ static bool open_it(struct qc_dataset **out, const char *path, unsigned rank, co
 {
     const struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = rank, .dims = dims};
     const struct qc_dataset_options options = {.truth = true, .read_ahead = 4};
-    st = QC_STATUS_INIT;
-    return qc_dataset_open(out, path, &spec, 1, &options, &st);
+    return qc_dataset_open(out, path, &spec, 1, &options, ST);
 }
 
 /* Members in the natural order of their names; one has an axis of the batch where all have. */
@@ -45,13 +40,13 @@ Test(dataset_sizes, a_group_is_in_natural_order)
             make_set(f, &m);
         }
         make_done(f);
-        struct qc_dataset *ds;
-        struct qc_dataset_scratch *s;
+        OWN(qc_dataset) *ds = NULL;
+        OWN(qc_dataset_scratch) *s = NULL;
         int64_t dims[QC_DATA_RANK_MAX];
         float got[8];
         const int64_t *common;
-        cr_assert(open_it(&ds, path, 3, input), "%s", st.message);
-        cr_assert(qc_dataset_scratch_new(&s, &st));
+        MUST(open_it(&ds, path, 3, input));
+        MUST(qc_dataset_scratch_new(&s, ST));
         cr_expect(qc_dataset_varies(ds) && qc_dataset_units(ds) == 3 && qc_dataset_batch(ds) == 1);
         cr_expect(qc_dataset_dims(&common, ds, 0) == 3 && common[1] == 2 && common[2] == -1);
         cr_expect_eq(qc_dataset_elements(ds, 0), 8, "the largest");
@@ -59,11 +54,9 @@ Test(dataset_sizes, a_group_is_in_natural_order)
             const size_t i = 2 - u;
             cr_expect_eq(qc_dataset_unit_dims(dims, ds, 0, u), 3);
             cr_expect(dims[0] == 1 && dims[1] == 2 && dims[2] == widths[i], "unit %zu", u);
-            cr_assert(qc_dataset_read(got, ds, 0, u, s, &st), "%s", st.message);
+            MUST(qc_dataset_read(got, ds, 0, u, s, ST));
             cr_expect_arr_eq(got, numbers + 10 * i, (size_t)(2 * widths[i]) * sizeof *got);
         }
-        qc_dataset_scratch_free(s);
-        qc_dataset_free(ds);
     }
 }
 
@@ -82,18 +75,16 @@ Test(dataset_sizes, one_size_in_a_group_is_no_difference)
                                    .data = numbers + 3 * i});
     }
     make_done(f);
-    struct qc_dataset *ds;
-    struct qc_dataset_scratch *s;
+    OWN(qc_dataset) *ds = NULL;
+    OWN(qc_dataset_scratch) *s = NULL;
     float got[6];
-    cr_assert(open_it(&ds, path, 2, input), "%s", st.message);
-    cr_assert(qc_dataset_scratch_new(&s, &st));
+    MUST(open_it(&ds, path, 2, input));
+    MUST(qc_dataset_scratch_new(&s, ST));
     cr_expect(!qc_dataset_varies(ds) && qc_dataset_units(ds) == 2 && qc_dataset_dropped(ds) == 1);
     for (size_t u = 0; u < 2; u++) {
-        cr_assert(qc_dataset_read(got, ds, 0, u, s, &st), "%s", st.message);
+        MUST(qc_dataset_read(got, ds, 0, u, s, ST));
         cr_expect_arr_eq(got, numbers + 6 * u, sizeof got);
     }
-    qc_dataset_scratch_free(s);
-    qc_dataset_free(ds);
 }
 
 /* Three samples of [3] and one of another shape, and how it is named. */
@@ -138,11 +129,10 @@ Test(dataset_sizes, refused)
         else
             make_set(f, &cases[c].odd);
         make_done(f);
-        struct qc_dataset *ds = NULL;
+        OWN(qc_dataset) *ds = NULL;
         cr_expect_not(open_it(&ds, path, 2, cases[c].input), "case %zu", c);
-        cr_expect(strstr(st.message, cases[c].said), "case %zu: %s", c, st.message);
-        cr_expect(st.code == QC_BAD_INPUT || st.code == QC_UNSUPPORTED);
-        qc_dataset_free(ds);
+        cr_expect(strstr(failure.message, cases[c].said), "case %zu: %s", c, failure.message);
+        cr_expect(failure.code == QC_BAD_INPUT || failure.code == QC_UNSUPPORTED);
     }
 }
 
@@ -162,28 +152,26 @@ Test(dataset_sizes, labels_by_position)
                           labels = {.name = "labels", .dtype = QC_I32, .rank = 2, .dims = dims, .sizes = sizes};
     const struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = input};
     const struct qc_dataset_options options = {.truth = true};
-    struct qc_memory_data *m;
-    struct qc_dataset *ds;
+    OWN(qc_memory_data) *m = NULL;
+    OWN(qc_dataset) *ds = NULL;
     const int64_t *shape;
     int64_t got[4];
-    cr_assert(qc_memory_data_new(&m, "rows", &st));
-    cr_assert(qc_memory_data_add_reader(m, &x, &reader, NULL, &st), "%s", st.message);
-    cr_assert(qc_memory_data_add_reader(m, &labels, &reader, NULL, &st), "%s", st.message);
-    cr_assert(qc_dataset_open_memory(&ds, m, &spec, 1, &options, &st), "%s", st.message);
+    MUST(qc_memory_data_new(&m, "rows", ST));
+    MUST(qc_memory_data_add_reader(m, &x, &reader, NULL, ST));
+    MUST(qc_memory_data_add_reader(m, &labels, &reader, NULL, ST));
+    MUST(qc_dataset_open_memory(&ds, m, &spec, 1, &options, ST));
     cr_assert(qc_dataset_varies(ds));
     cr_expect_eq(qc_dataset_label_count(ds), 4, "the largest");
     for (size_t u = 0; u < 3; u++) {
         cr_expect_eq(qc_dataset_unit_label_count(ds, u), u + 2);
         cr_expect(qc_dataset_label_dims(&shape, ds, u) == 1 && shape[0] == (int64_t)u + 2);
-        cr_assert(qc_dataset_read_labels(got, ds, u, &st), "%s", st.message);
+        MUST(qc_dataset_read_labels(got, ds, u, ST));
         for (size_t i = 0; i < u + 2; i++) {
             int32_t bits; /* as they were given */
             memcpy(&bits, &numbers[(size_t[]){0, 2, 5}[u] + i], sizeof bits);
             cr_expect_eq(got[i], bits, "unit %zu", u);
         }
     }
-    qc_dataset_free(ds);
-    qc_memory_data_free(m);
 }
 
 enum { LARGE = 600000 }; /* floats: two do not fit into one block */
@@ -207,9 +195,8 @@ static bool next_row(bool *more, void *user, struct qc_sized_row *rows, struct q
 static bool draw(struct qc_memory_data **m, const int64_t *dims, struct given *g, size_t keep)
 {
     const struct qc_array x = {.name = "x", .dtype = QC_F32, .rank = 3, .dims = dims};
-    st = QC_STATUS_INIT;
-    cr_assert(qc_memory_data_new(m, "rows", &st));
-    return qc_memory_data_draw_sized(*m, &x, 1, next_row, g, keep, &st);
+    MUST(qc_memory_data_new(m, "rows", ST));
+    return qc_memory_data_draw_sized(*m, &x, 1, next_row, g, keep, ST);
 }
 
 /* Kept in memory, and in the temporary file. */
@@ -222,22 +209,19 @@ Test(dataset_sizes, drawn_one_after_the_other)
     for (size_t i = 1; i < LARGE; i++) large[i] = (float)(i % 1000);
     for (size_t keep = 0; keep < 2; keep++) {
         struct given g = {.dims = {{2, widths[0]}, {2, widths[1]}, {2, widths[2]}, {2, widths[3]}}};
-        struct qc_memory_data *m;
-        struct qc_dataset *ds;
-        struct qc_dataset_scratch *s;
-        cr_assert(draw(&m, dims, &g, keep ? (size_t)1 << 30 : 0), "%s", st.message);
-        cr_assert(qc_dataset_open_memory(&ds, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, &st), "%s", st.message);
-        cr_assert(qc_dataset_scratch_new(&s, &st));
+        OWN(qc_memory_data) *m = NULL;
+        OWN(qc_dataset) *ds = NULL;
+        OWN(qc_dataset_scratch) *s = NULL;
+        MUST(draw(&m, dims, &g, keep ? (size_t)1 << 30 : 0));
+        MUST(qc_dataset_open_memory(&ds, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, ST));
+        MUST(qc_dataset_scratch_new(&s, ST));
         cr_expect(qc_dataset_varies(ds) && qc_dataset_units(ds) == 4);
         for (size_t u = 0; u < 4; u++) {
             large[0] = (float)u;
             cr_assert_eq(qc_dataset_unit_elements(ds, 0, u), (size_t)(2 * widths[u]));
-            cr_assert(qc_dataset_read(got, ds, 0, u, s, &st), "%s", st.message);
+            MUST(qc_dataset_read(got, ds, 0, u, s, ST));
             cr_expect(memcmp(got, large, (size_t)(2 * widths[u]) * sizeof *got) == 0, "unit %zu", u);
         }
-        qc_dataset_scratch_free(s);
-        qc_dataset_free(ds);
-        qc_memory_data_free(m);
     }
 }
 
@@ -253,10 +237,9 @@ Test(dataset_sizes, drawn_rows_are_checked)
     static const int64_t dims[] = {0, 2, -1};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct given g = {.dims = {{2, 3}, {cases[c].row[0], cases[c].row[1]}}};
-        struct qc_memory_data *m;
+        OWN(qc_memory_data) *m = NULL;
         cr_expect_not(draw(&m, dims, &g, 0));
-        cr_expect(strstr(st.message, cases[c].said) && strstr(st.message, "sample 1"), "%s", st.message);
-        cr_expect_eq(st.code, QC_BAD_INPUT);
-        qc_memory_data_free(m);
+        SHOULD(strstr(failure.message, cases[c].said) && strstr(failure.message, "sample 1"));
+        cr_expect_eq(failure.code, QC_BAD_INPUT);
     }
 }

@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/pool.h"
 #include "datasets/samples/dataset.h"
 #include "h5_make.h"
-#include "tests/extent.h"
+#include "tests/check.h"
 
 enum { UNITS = 300, A = 3 * 5 * 5, B = 7 };
 
-static struct qc_status st;
-
 static void set_up(void)
 {
-    st = QC_STATUS_INIT;
     folder_make();
 }
 
@@ -69,12 +63,11 @@ static void run(float (*out)[A + B], const char *path, unsigned workers, unsigne
     struct qc_dataset_options o = QC_DATASET_OPTIONS_INIT;
     struct job j = {.out = out};
     o.read_ahead = ahead;
-    cr_assert(qc_dataset_open(&j.ds, path, inputs, 2, &o, &st), "%s", st.message);
-    for (unsigned w = 0; w < workers; w++) cr_assert(qc_dataset_scratch_new(&j.scratch[w], &st));
+    MUST(qc_dataset_open(&j.ds, path, inputs, 2, &o, ST));
+    for (unsigned w = 0; w < workers; w++) MUST(qc_dataset_scratch_new(&j.scratch[w], ST));
     for (int pass = 0; pass < passes; pass++) {
         memset(out, 0xff, UNITS * sizeof *out);
-        cr_assert(qc_pool_run(qc_dataset_units(j.ds), read_one, &j, &(struct qc_pool_options){.workers = workers}, &st),
-                  "%s", st.message);
+        MUST(qc_pool_run(qc_dataset_units(j.ds), read_one, &j, &(struct qc_pool_options){.workers = workers}, ST));
     }
     for (unsigned w = 0; w < workers; w++) qc_dataset_scratch_free(j.scratch[w]);
     qc_dataset_free(j.ds);
@@ -106,10 +99,9 @@ static bool look_at_picture(void *user, size_t item, unsigned worker, struct qc_
 {
     struct job *j = user;
     const size_t unit = j->order ? j->order[item] : item;
-    float *x = malloc(LARGE * sizeof *x);
+    QC_FREED float *x = malloc(LARGE * sizeof *x);
     bool ok = x && qc_dataset_read(x, j->ds, 0, unit, j->scratch[worker], status);
     for (size_t i = 0; ok && i < j->bytes; i += 97) ok = x[i] == (float)(uint8_t)(i * 7 + unit * 31);
-    free(x);
     return ok;
 }
 
@@ -121,14 +113,14 @@ static void look_at_pictures(const char *path, unsigned bytes, bool less)
     struct job j = {.bytes = bytes};
     size_t order[PICTURES];
     o.read_ahead = 3;
-    cr_assert(qc_dataset_open(&j.ds, path, &input, 1, &o, &st), "%s", st.message);
+    MUST(qc_dataset_open(&j.ds, path, &input, 1, &o, ST));
     if (less) qc_dataset_read_less_ahead(j.ds, 0);
-    for (unsigned w = 0; w < 4; w++) cr_assert(qc_dataset_scratch_new(&j.scratch[w], &st));
+    for (unsigned w = 0; w < 4; w++) MUST(qc_dataset_scratch_new(&j.scratch[w], ST));
     for (int pass = 0; pass < 4; pass++) {
         for (size_t i = 0; i < PICTURES; i++) order[i] = pass == 3 ? PICTURES - 1 - i : (i + 20) % PICTURES;
         j.order = pass < 2 ? NULL : order;
-        cr_assert(qc_pool_run(PICTURES, look_at_picture, &j, &(struct qc_pool_options){.workers = 4}, &st),
-                  "%u bytes, pass %d: %s", bytes, pass, st.message);
+        cr_assert(qc_pool_run(PICTURES, look_at_picture, &j, &(struct qc_pool_options){.workers = 4}, ST),
+                  "%u bytes, pass %d: %s", bytes, pass, failure.message);
     }
     for (unsigned w = 0; w < 4; w++) qc_dataset_scratch_free(j.scratch[w]);
     qc_dataset_free(j.ds);
@@ -137,7 +129,7 @@ static void look_at_pictures(const char *path, unsigned bytes, bool less)
 Test(dataset_threads, large_rows_in_any_order)
 {
     static const unsigned sizes[] = {3, PICTURE, LARGE};
-    uint8_t *x = malloc((size_t)PICTURES * LARGE);
+    QC_FREED uint8_t *x = malloc((size_t)PICTURES * LARGE);
     for (size_t k = 0; k < 6; k++) {
         const unsigned bytes = sizes[k / 2];
         const char *path = folder_path(k % 2 ? "chunks.h5" : "rows.h5");
@@ -154,7 +146,6 @@ Test(dataset_threads, large_rows_in_any_order)
         for (size_t less = 0; less < 2; less++)
             if ((k / 2 + k + less) % test_one_of(1, 2) == 0) look_at_pictures(path, bytes, less);
     }
-    free(x);
 }
 
 /* Less is read ahead in the middle of it all: what is read stays the same, and less never becomes more. */
@@ -166,27 +157,25 @@ Test(dataset_threads, reading_less_ahead_changes_nothing)
     struct qc_dataset_options o = QC_DATASET_OPTIONS_INIT;
     static const unsigned limits[] = {9, 3, 5, 1, 0};
     static const unsigned then[] = {8, 3, 3, 1, 0};
-    struct qc_dataset_scratch *s;
-    struct qc_dataset *ds;
+    OWN(qc_dataset_scratch) *s = NULL;
+    OWN(qc_dataset) *ds = NULL;
     size_t bytes;
     float y[A];
     o.read_ahead = 8;
     make_data(path);
-    cr_assert(qc_dataset_open(&ds, path, &input, 1, &o, &st), "%s", st.message);
-    cr_assert(qc_dataset_select(ds, &(struct qc_selection){.samples = UNITS / 2}, &st));
-    cr_assert(qc_dataset_scratch_new(&s, &st));
+    MUST(qc_dataset_open(&ds, path, &input, 1, &o, ST));
+    MUST(qc_dataset_select(ds, &(struct qc_selection){.samples = UNITS / 2}, ST));
+    MUST(qc_dataset_scratch_new(&s, ST));
     for (size_t k = 0; k < 5; k++) {
         qc_dataset_read_less_ahead(ds, limits[k]);
         cr_expect_eq(qc_dataset_ahead(&bytes, ds), then[k], "limit %u", limits[k]);
         cr_expect_geq(bytes, 2 * A);
         for (size_t u = k; u < k + 20; u++) {
-            cr_assert(qc_dataset_read(y, ds, 0, u, s, &st), "%s", st.message);
+            MUST(qc_dataset_read(y, ds, 0, u, s, ST));
             const size_t at = 2 * u * A;
             cr_expect_eq(y[0], (float)(uint8_t)(at * at >> 3) - 1.0f, "limit %u, unit %zu", limits[k], u);
         }
     }
-    qc_dataset_scratch_free(s);
-    qc_dataset_free(ds);
 }
 
 Test(dataset_threads, choice_while_the_thread_reads_ahead)
@@ -195,20 +184,18 @@ Test(dataset_threads, choice_while_the_thread_reads_ahead)
     int64_t a[] = {-1, 3, 5, 5};
     struct qc_input_spec input = {.name = "a", .dtype = QC_F32, .rank = 4, .dims = a};
     struct qc_dataset_options o = QC_DATASET_OPTIONS_INIT;
-    struct qc_dataset_scratch *s;
-    struct qc_dataset *ds;
+    OWN(qc_dataset_scratch) *s = NULL;
+    OWN(qc_dataset) *ds = NULL;
     float y[A];
     o.read_ahead = 4;
     make_data(path);
-    cr_assert(qc_dataset_open(&ds, path, &input, 1, &o, &st), "%s", st.message);
-    cr_assert(qc_dataset_select(ds, &(struct qc_selection){.samples = UNITS / 2}, &st));
-    cr_assert(qc_dataset_scratch_new(&s, &st) && qc_dataset_read(y, ds, 0, 0, s, &st));
-    cr_assert(qc_dataset_select(ds, &(struct qc_selection){.samples = 10}, &st));
+    MUST(qc_dataset_open(&ds, path, &input, 1, &o, ST));
+    MUST(qc_dataset_select(ds, &(struct qc_selection){.samples = UNITS / 2}, ST));
+    cr_assert(qc_dataset_scratch_new(&s, ST) && qc_dataset_read(y, ds, 0, 0, s, ST));
+    MUST(qc_dataset_select(ds, &(struct qc_selection){.samples = 10}, ST));
     for (size_t u = 0; u < 10; u++) {
-        cr_assert(qc_dataset_read(y, ds, 0, u, s, &st));
+        MUST(qc_dataset_read(y, ds, 0, u, s, ST));
         size_t at = u * 30 * A;
         cr_expect_eq(y[0], (float)(uint8_t)(at * at >> 3) - 1.0f, "unit %zu", u);
     }
-    qc_dataset_scratch_free(s);
-    qc_dataset_free(ds);
 }

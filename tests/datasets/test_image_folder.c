@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Images of a folder that another process writes while they are read. */
-#include <criterion/criterion.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
 #include "datasets/samples/dataset.h"
+#include "tests/check.h"
 
 /* One pixel. */
 static const unsigned char png[] = {0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48,
@@ -49,15 +46,13 @@ Test(image_folder, a_file_that_is_written_meanwhile_is_named)
     char folder[] = "image_folder_XXXXXX", good[200];
     struct seen s = {.said = ""};
     struct qc_dataset_options options = {.warn = hear, .warn_user = &s, .progress = mend, .progress_user = &s};
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_dataset *ds = NULL;
     cr_assert_not_null(mkdtemp(folder));
     write_file(qc_text(good, sizeof good, "%s/a.png", folder), sizeof png);
     for (int i = 0; i < 2; i++)
         write_file(qc_text(s.broken[i], sizeof s.broken[i], "%s/b%d.png", folder, i), sizeof png - 30);
-    cr_assert(qc_dataset_open(&ds, folder, &input, 1, &options, &st) &&
-                  qc_dataset_select(ds, &(struct qc_selection){.samples = 0}, &st),
-              "%s", st.message);
+    MUST(qc_dataset_open(&ds, folder, &input, 1, &options, ST) &&
+         qc_dataset_select(ds, &(struct qc_selection){.samples = 0}, ST));
     cr_expect_eq(qc_dataset_total(ds), 1);
     cr_expect_not_null(strstr(s.said, "b0.png: it is being written"), "%s", s.said);
     cr_expect_not_null(strstr(s.said, "b1.png: it is being written"), "%s", s.said);
@@ -76,20 +71,17 @@ Test(image_folder, a_file_that_is_written_between_passes)
     const struct qc_input_spec input = {.name = "x", .dtype = QC_U8, .rank = 4, .dims = dims};
     struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
     char folder[] = "image_folder_XXXXXX", file[200];
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_dataset *ds = NULL;
     struct qc_dataset_scratch *scratch = NULL;
     options.memory_limit = LIMIT;
     cr_assert_not_null(mkdtemp(folder));
     write_file(qc_text(file, sizeof file, "%s/a.png", folder), sizeof png);
-    cr_assert(qc_dataset_open(&ds, folder, &input, 1, &options, &st) &&
-                  qc_dataset_select(ds, &(struct qc_selection){.samples = 0}, &st) &&
-                  qc_dataset_scratch_new(&scratch, &st),
-              "%s", st.message);
-    cr_expect(qc_dataset_read(pixels, ds, 0, 0, scratch, &st), "%s", st.message);
+    MUST(qc_dataset_open(&ds, folder, &input, 1, &options, ST) &&
+         qc_dataset_select(ds, &(struct qc_selection){.samples = 0}, ST) && qc_dataset_scratch_new(&scratch, ST));
+    SHOULD(qc_dataset_read(pixels, ds, 0, 0, scratch, ST));
     cr_assert_eq(utimensat(AT_FDCWD, file, (struct timespec[]){{.tv_nsec = UTIME_OMIT}, {.tv_sec = 4000000000}}, 0), 0);
-    cr_expect_not(qc_dataset_read(pixels, ds, 0, 0, scratch, &st));
-    cr_expect_not_null(strstr(st.message, "a.png: it has changed while it was read"), "%s", st.message);
+    cr_expect_not(qc_dataset_read(pixels, ds, 0, 0, scratch, ST));
+    SHOULD(strstr(failure.message, "a.png: it has changed while it was read"));
     qc_dataset_scratch_free(scratch);
     qc_dataset_free(ds);
     remove(file);

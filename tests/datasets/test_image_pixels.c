@@ -1,28 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Pixels and options of images. Reference: Pillow 13.0, Image.resize(size, BILINEAR) and convert("L") of
    [[(37*x + 91*y*y + 13*c*x*y) % 256 for c in range(3)] for y in range(4) for x in range(5)]. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "datasets/images/pixels.h"
 #include "datasets/samples/image_options.h"
+#include "tests/check.h"
 
 enum { WIDTH = 5, HEIGHT = 4 };
 
 static const struct qc_budget budget = {.memory_limit = 0};
-static struct qc_status st;
 
 static void set_up(void)
 {
-    st = QC_STATUS_INIT;
 }
 
 TestSuite(image_pixels, .init = set_up);
 
 static void make(struct qc_pixels *p, unsigned orientation)
 {
-    cr_assert(qc_pixels_new(p, WIDTH, HEIGHT, 3, 1, &budget, &st));
+    MUST(qc_pixels_new(p, WIDTH, HEIGHT, 3, 1, &budget, ST));
     unsigned char *to = p->data;
     for (unsigned y = 0; y < HEIGHT; y++)
         for (unsigned x = 0; x < WIDTH; x++)
@@ -37,9 +33,9 @@ Test(image_pixels, grey_is_pillows)
 {
     struct qc_pixels p;
     make(&p, 1);
-    cr_assert(qc_pixels_channels(&p, 1, &budget, &st));
+    MUST(qc_pixels_channels(&p, 1, &budget, ST));
     cr_expect_eq(memcmp(p.data, grey, sizeof grey), 0);
-    cr_assert(qc_pixels_channels(&p, 3, &budget, &st));
+    MUST(qc_pixels_channels(&p, 3, &budget, ST));
     cr_expect(p.data[3] == 37 && p.data[4] == 37 && p.data[5] == 37);
     qc_pixels_free(&p);
 }
@@ -58,13 +54,13 @@ Test(image_pixels, resized_is_pillows)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const unsigned w = cases[i].width, h = cases[i].height;
         make(&p, 1);
-        cr_assert(qc_pixels_channels(&p, 1, &budget, &st) && qc_pixels_resize(&p, w, h, &budget, &st));
+        cr_assert(qc_pixels_channels(&p, 1, &budget, ST) && qc_pixels_resize(&p, w, h, &budget, ST));
         cr_expect(p.width == w && p.height == h);
         cr_expect_eq(memcmp(p.data, cases[i].pixels, (size_t)w * h), 0, "%u x %u", w, h);
         qc_pixels_free(&p);
     }
     make(&p, 1);
-    cr_assert(qc_pixels_resize(&p, 2, 2, &budget, &st));
+    MUST(qc_pixels_resize(&p, 2, 2, &budget, ST));
     cr_expect_eq(memcmp(p.data, colours, sizeof colours), 0);
     qc_pixels_free(&p);
 }
@@ -80,7 +76,7 @@ Test(image_pixels, each_orientation_is_turned_upright)
         struct qc_pixels p, q;
         make(&p, o);
         make(&q, 1);
-        cr_assert(qc_pixels_turn(&p, &budget, &st));
+        MUST(qc_pixels_turn(&p, &budget, ST));
         const unsigned char *wanted = q.data + (first[o].y * WIDTH + first[o].x) * 3;
         cr_expect(p.width == first[o].width && p.height == 9 - first[o].width, "%u", o);
         cr_expect_eq(memcmp(p.data, wanted, 3), 0, "%u", o);
@@ -94,26 +90,22 @@ Test(image_pixels, too_many_pixels_take_no_memory)
     struct qc_pixels p = {.data = NULL};
     static const size_t sizes[][2] = {{0, 5}, {60000, 60000}, {SIZE_MAX, 2}, {SIZE_MAX, SIZE_MAX}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        st = QC_STATUS_INIT;
-        cr_expect_not(qc_pixels_new(&p, sizes[i][0], sizes[i][1], 3, 1, &budget, &st));
-        cr_expect_eq(st.code, QC_BAD_INPUT);
+        REFUSES(qc_pixels_new(&p, sizes[i][0], sizes[i][1], 3, 1, &budget, ST), QC_BAD_INPUT, "");
     }
     const struct qc_budget small = {.memory_limit = 4 << 20};
-    st = QC_STATUS_INIT;
-    cr_expect_not(qc_pixels_new(&p, 4000, 4000, 3, 1, &small, &st));
-    cr_expect_eq(st.code, QC_MACHINE);
+    REFUSES(qc_pixels_new(&p, 4000, 4000, 3, 1, &small, ST), QC_MACHINE, "");
 }
 
 Test(image_pixels, options)
 {
     struct qc_image_options o;
-    cr_assert(qc_image_options_parse(&o, " resize=256,crop=224x192  layout=nhwc color=gray", &st), "%s", st.message);
+    MUST(qc_image_options_parse(&o, " resize=256,crop=224x192  layout=nhwc color=gray", ST));
     cr_expect(o.resize == QC_RESIZE_SHORT && o.resize_height == 256 && o.crop_height == 224 && o.crop_width == 192 &&
               o.layout == QC_LAYOUT_NHWC && o.color == QC_COLOR_GREY);
-    cr_assert(qc_image_options_parse(&o, "resize=20x30", &st));
+    MUST(qc_image_options_parse(&o, "resize=20x30", ST));
     cr_expect(o.resize == QC_RESIZE_EXACT && o.resize_height == 20 && o.resize_width == 30 && o.crop_height == 0);
-    cr_assert(qc_image_options_parse(&o, "resize=none", &st) && o.resize == QC_RESIZE_NONE);
-    cr_assert(qc_image_options_parse(&o, "", &st) && o.resize == QC_RESIZE_COVER);
+    cr_assert(qc_image_options_parse(&o, "resize=none", ST) && o.resize == QC_RESIZE_NONE);
+    cr_assert(qc_image_options_parse(&o, "", ST) && o.resize == QC_RESIZE_COVER);
     static const char *const wrong[] = {"resize",     "resize=",
                                         "resize=0",   "resize=-1",
                                         "resize=1x",  "crop=65537",
@@ -122,8 +114,6 @@ Test(image_pixels, options)
                                         "size=3",     "crop=3 crop=4",
                                         "crop=3x-4",  "resize=99999999999999999999"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        st = QC_STATUS_INIT;
-        cr_expect_not(qc_image_options_parse(&o, wrong[i], &st), "%s", wrong[i]);
-        cr_expect(st.code == QC_USAGE && strstr(st.message, "--image"), "%s: %s", wrong[i], st.message);
+        REFUSES_ROW(wrong[i], qc_image_options_parse(&o, wrong[i], ST), QC_USAGE, "--image");
     }
 }

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Images are decoded in processes in the sandbox. If one dies, the image that it decoded is lost and no other. */
-#include <criterion/criterion.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "datasets/images/image_plan.h"
+#include "tests/check.h"
 
 static const char *const files[] = {"a.jpg", "rgb.png", "lossy.webp", "no_such.png"};
 
@@ -23,9 +19,8 @@ static const struct qc_budget budget = {.memory_limit = 0};
 static struct qc_image_processes *start(struct qc_image_plan *plan)
 {
     struct qc_image_processes *p = NULL;
-    struct qc_status st = QC_STATUS_INIT;
-    cr_assert(qc_image_plan_make(plan, &options, NULL, &st), "%s", st.message);
-    cr_assert(qc_image_processes_new(&p, plan, QC_TEST_SOURCE "/tests/datasets/corpus_images", files, &budget, &st));
+    MUST(qc_image_plan_make(plan, &options, NULL, ST));
+    MUST(qc_image_processes_new(&p, plan, QC_TEST_SOURCE "/tests/datasets/corpus_images", files, &budget, ST));
     return p;
 }
 
@@ -66,10 +61,9 @@ Test(image_process, pixels_are_those_of_the_decoders)
     for (size_t i = 0; i < IMAGES; i++) {
         unsigned char got[BYTES], wanted[BYTES];
         char path[500];
-        struct qc_status st = QC_STATUS_INIT;
         snprintf(path, sizeof path, "%s/tests/datasets/corpus_images/%s", QC_TEST_SOURCE, files[i]);
-        cr_assert(qc_image_plan_apply(wanted, &plan, path, &budget, &st), "%s", st.message);
-        cr_assert(qc_image_processes_read(got, p, i, &st), "%s", st.message);
+        MUST(qc_image_plan_apply(wanted, &plan, path, &budget, ST));
+        MUST(qc_image_processes_read(got, p, i, ST));
         cr_expect_eq(memcmp(got, wanted, BYTES), 0, "%s", files[i]);
     }
     qc_image_processes_free(p);
@@ -86,19 +80,14 @@ Test(image_process, a_dead_process_costs_one_image)
     struct qc_image_plan plan;
     struct qc_image_processes *p = start(&plan);
     unsigned char pixels[BYTES];
-    struct qc_status st = QC_STATUS_INIT;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        cr_assert(qc_image_processes_read(pixels, p, 0, &st), "%s", st.message);
+        MUST(qc_image_processes_read(pixels, p, 0, ST));
         cr_assert_eq(kill(find_child(), cases[i].signal), 0);
-        cr_expect_not(qc_image_processes_read(pixels, p, 1, &st));
-        cr_expect(st.code == cases[i].code && strstr(st.message, cases[i].says), "%s", st.message);
-        st = QC_STATUS_INIT;
+        REFUSES(qc_image_processes_read(pixels, p, 1, ST), cases[i].code, cases[i].says);
     }
-    cr_expect(qc_image_processes_read(pixels, p, 1, &st), "%s", st.message);
-    cr_expect_not(qc_image_processes_read(pixels, p, 3, &st));
-    cr_expect_eq(st.code, QC_BAD_INPUT, "%s", st.message);
-    st = QC_STATUS_INIT;
-    cr_expect(qc_image_processes_read(pixels, p, 2, &st), "it lives on after an error: %s", st.message);
+    SHOULD(qc_image_processes_read(pixels, p, 1, ST));
+    REFUSES(qc_image_processes_read(pixels, p, 3, ST), QC_BAD_INPUT, "");
+    cr_expect(qc_image_processes_read(pixels, p, 2, ST), "it lives on after an error: %s", failure.message);
     qc_image_processes_free(p);
 }
 
@@ -111,8 +100,7 @@ Test(image_process, decoders_run_in_the_sandbox)
     char child[20];
     for (size_t i = 0; i < IMAGES; i++) {
         unsigned char pixels[BYTES];
-        struct qc_status st = QC_STATUS_INIT;
-        cr_assert(qc_image_processes_read(pixels, p, i, &st), "%s", st.message);
+        MUST(qc_image_processes_read(pixels, p, i, ST));
         snprintf(child, sizeof child, "%ld", (long)find_child());
         cr_expect_eq(field_of(child, "Seccomp"), FILTERED);
         cr_expect_eq(field_of(child, "NoNewPrivs"), 1);

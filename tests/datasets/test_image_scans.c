@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Scans of progressive JPEG images, which cost time and not bytes. */
-#include <criterion/criterion.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+
 /* this needs stdio.h before it */
 #include <jpeglib.h>
 
 #include "datasets/images/pixels.h"
+#include "tests/check.h"
 
 enum { SIDE = 16, LAST = 63 };
 
@@ -51,13 +50,13 @@ Test(image_scans, more_than_the_limit_are_refused)
     const struct qc_budget budget = {.memory_limit = 0};
     for (int bits = 3; bits <= 4; bits++) {
         struct qc_pixels p = {.data = NULL};
-        struct qc_status st = QC_STATUS_INIT;
         unsigned char *bytes;
         unsigned long size;
         const bool few = write_image(&bytes, &size, bits) <= 200;
         cr_expect_eq(few, bits == 3);
-        cr_expect_eq(qc_decode_image(&p, bytes, size, &budget, &st), few, "%s", st.message);
-        if (!few) cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "200 scans"), "%s", st.message);
+        cr_expect_eq(qc_decode_image(&p, bytes, size, &budget, ST), few, "%s", failure.message);
+        if (!few)
+            cr_expect(failure.code == QC_BAD_INPUT && strstr(failure.message, "200 scans"), "%s", failure.message);
         qc_pixels_free(&p);
         free(bytes);
     }

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inputs of a decoder that are made from its tokens. Expected numbers follow from their shapes. */
-#include <criterion/criterion.h>
-#include <string.h>
 
 #include "datasets/samples/dataset.h"
 #include "h5_make.h"
+#include "tests/check.h"
 
-static struct qc_status st;
 static int32_t numbers[64];
 
 static void set_up(void)
 {
-    st = QC_STATUS_INIT;
     for (int i = 0; i < 64; i++) numbers[i] = i;
     folder_make();
 }
@@ -31,8 +28,7 @@ static const struct qc_input_spec inputs[INPUTS] = {
 static bool open_it(struct qc_dataset **out, const char *path)
 {
     const struct qc_dataset_options options = {.read_ahead = 4};
-    st = QC_STATUS_INIT;
-    return qc_dataset_open(out, path, inputs, INPUTS, &options, &st);
+    return qc_dataset_open(out, path, inputs, INPUTS, &options, ST);
 }
 
 /* Compares all inputs of unit u with what `length` tokens give. */
@@ -46,15 +42,14 @@ static void expect_unit(const struct qc_dataset *ds, struct qc_dataset_scratch *
         cr_expect_eq(qc_dataset_unit_elements(ds, i, u), (size_t)length);
     }
     cr_expect_eq(qc_dataset_unit_bytes(ds, PLACES, u), (size_t)length * sizeof *narrow);
-    cr_assert(qc_dataset_read(wide, ds, MASK, u, s, &st) && qc_dataset_read(narrow, ds, PLACES, u, s, &st), "%s",
-              st.message);
+    MUST(qc_dataset_read(wide, ds, MASK, u, s, ST) && qc_dataset_read(narrow, ds, PLACES, u, s, ST));
     for (int64_t k = 0; k < length; k++) cr_expect(wide[k] == 1 && narrow[k] == k, "unit %zu, token %d", u, (int)k);
     cr_expect_eq(qc_dataset_unit_dims(dims, ds, CACHE, u), 4);
     cr_expect(dims[0] == 1 && dims[1] == 2 && dims[2] == 0 && dims[3] == 8);
     cr_expect_eq(qc_dataset_unit_elements(ds, CACHE, u), 0);
-    cr_expect(qc_dataset_read(wide, ds, CACHE, u, s, &st));
+    SHOULD(qc_dataset_read(wide, ds, CACHE, u, s, ST));
     cr_expect_eq(qc_dataset_unit_dims(dims, ds, NUMBER, u), 0);
-    cr_expect(qc_dataset_unit_elements(ds, NUMBER, u) == 1 && qc_dataset_read(wide, ds, NUMBER, u, s, &st));
+    cr_expect(qc_dataset_unit_elements(ds, NUMBER, u) == 1 && qc_dataset_read(wide, ds, NUMBER, u, s, ST));
     cr_expect_eq(wide[0], 1);
 }
 
@@ -62,31 +57,29 @@ static void expect_unit(const struct qc_dataset *ds, struct qc_dataset_scratch *
 Test(made_inputs, of_one_length)
 {
     const char *path = folder_path("t.h5");
-    struct qc_dataset *ds;
-    struct qc_dataset_scratch *s;
+    OWN(qc_dataset) *ds = NULL;
+    OWN(qc_dataset_scratch) *s = NULL;
     int64_t got[8];
     int64_t f = make_file(path);
     make_set(f, &(struct made){.name = "x", .type = "i32", .rank = 2, .dims = {6, 5}, .data = numbers});
     make_done(f);
-    cr_assert(open_it(&ds, path), "%s", st.message);
-    cr_assert(qc_dataset_scratch_new(&s, &st));
+    MUST(open_it(&ds, path));
+    MUST(qc_dataset_scratch_new(&s, ST));
     cr_expect(qc_dataset_made(ds) == 4 && qc_dataset_units(ds) == 6 && qc_dataset_total(ds) == 6);
     for (size_t u = 0; u < 6; u++) expect_unit(ds, s, u, 5);
-    cr_assert(qc_dataset_select(ds, &(struct qc_selection){.samples = 2}, &st), "%s", st.message);
+    MUST(qc_dataset_select(ds, &(struct qc_selection){.samples = 2}, ST));
     cr_expect_eq(qc_dataset_units(ds), 2);
     for (size_t u = 0; u < 2; u++) {
-        cr_expect(qc_dataset_read(got, ds, TOKENS, u, s, &st));
+        SHOULD(qc_dataset_read(got, ds, TOKENS, u, s, ST));
         expect_unit(ds, s, u, 5);
     }
-    qc_dataset_scratch_free(s);
-    qc_dataset_free(ds);
 }
 
 Test(made_inputs, of_different_lengths)
 {
     const char *path = folder_path("t.h5");
-    struct qc_dataset *ds;
-    struct qc_dataset_scratch *s;
+    OWN(qc_dataset) *ds = NULL;
+    OWN(qc_dataset_scratch) *s = NULL;
     int64_t f = make_file(path);
     for (int i = 0; i < 3; i++) {
         char name[16];
@@ -97,12 +90,10 @@ Test(made_inputs, of_different_lengths)
                                    .data = numbers});
     }
     make_done(f);
-    cr_assert(open_it(&ds, path), "%s", st.message);
-    cr_assert(qc_dataset_scratch_new(&s, &st));
+    MUST(open_it(&ds, path));
+    MUST(qc_dataset_scratch_new(&s, ST));
     cr_expect(qc_dataset_made(ds) == 4 && qc_dataset_varies(ds));
     for (size_t u = 0; u < 3; u++) expect_unit(ds, s, u, 2 + (int64_t)u);
-    qc_dataset_scratch_free(s);
-    qc_dataset_free(ds);
 }
 
 /* What the data have is read. A cache in the data needs the others too: only they tell how long it is. */
@@ -122,13 +113,13 @@ Test(made_inputs, of_data_that_have_some)
         make_done(f);
         if (cached) {
             cr_expect_not(open_it(&ds, path));
-            cr_expect(strstr(st.message, "input 'places'"), "%s", st.message);
+            SHOULD(strstr(failure.message, "input 'places'"));
             continue;
         }
-        cr_assert(open_it(&ds, path), "%s", st.message);
-        cr_assert(qc_dataset_scratch_new(&s, &st));
+        MUST(open_it(&ds, path));
+        MUST(qc_dataset_scratch_new(&s, ST));
         cr_expect_eq(qc_dataset_made(ds), 3);
-        cr_assert(qc_dataset_read(got, ds, MASK, 1, s, &st), "%s", st.message);
+        MUST(qc_dataset_read(got, ds, MASK, 1, s, ST));
         for (int k = 0; k < 5; k++) cr_expect_eq(got[k], 5 + k);
         qc_dataset_scratch_free(s);
         qc_dataset_free(ds);

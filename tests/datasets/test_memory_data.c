@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Samples in memory. The reference is the same samples in an HDF5 file. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "datasets/arrays/memory_data.h"
 #include "h5_make.h"
+#include "tests/check.h"
 
 enum { ROWS = 5, BATCH = 2, CHANNELS = 3, PIXELS = 4, ELEMENTS = CHANNELS * PIXELS };
 
-static struct qc_status st;
 static uint8_t pixels[ROWS][CHANNELS][PIXELS];
 static int16_t steps[ROWS][PIXELS];
 static int64_t labels[ROWS];
@@ -32,7 +29,6 @@ static const struct qc_input_spec inputs[2] = {
 
 static void set_up(void)
 {
-    st = QC_STATUS_INIT;
     folder_make();
     for (int i = 0; i < ROWS; i++) {
         for (int k = 0; k < ELEMENTS; k++) pixels[i][k / PIXELS][k % PIXELS] = (uint8_t)(37 * i + 11 * k);
@@ -48,8 +44,8 @@ TestSuite(memory_data, .init = set_up, .fini = folder_remove);
 static struct qc_memory_data *borrowed(void)
 {
     struct qc_memory_data *m = NULL;
-    cr_assert(qc_memory_data_new(&m, "arrays", &st));
-    for (size_t k = 0; k < ARRAYS; k++) cr_assert(qc_memory_data_add(m, &arrays[k], values[k], &st), "%s", st.message);
+    MUST(qc_memory_data_new(&m, "arrays", ST));
+    for (size_t k = 0; k < ARRAYS; k++) MUST(qc_memory_data_add(m, &arrays[k], values[k], ST));
     return m;
 }
 
@@ -73,8 +69,8 @@ static struct qc_memory_data *drawn(size_t keep_bytes)
 {
     struct qc_memory_data *m = NULL;
     int at = 0;
-    cr_assert(qc_memory_data_new(&m, "stream", &st));
-    cr_assert(qc_memory_data_draw(m, arrays, ARRAYS, next, &at, keep_bytes, &st), "%s", st.message);
+    MUST(qc_memory_data_new(&m, "stream", ST));
+    MUST(qc_memory_data_draw(m, arrays, ARRAYS, next, &at, keep_bytes, ST));
     cr_expect_eq(at, ROWS + 1, "one call for each sample and one for the end");
     return m;
 }
@@ -102,8 +98,8 @@ static const struct qc_dataset_options with_truth = {.truth = true, .read_ahead 
 
 static void expect_same(const struct qc_dataset *a, const struct qc_dataset *b)
 {
-    struct qc_dataset_scratch *s;
-    cr_assert(qc_dataset_scratch_new(&s, &st));
+    OWN(qc_dataset_scratch) *s = NULL;
+    MUST(qc_dataset_scratch_new(&s, ST));
     cr_assert_eq(qc_dataset_units(a), ROWS / BATCH);
     cr_assert_eq(qc_dataset_units(b), ROWS / BATCH);
     cr_expect_eq(qc_dataset_dropped(a), 1);
@@ -113,11 +109,11 @@ static void expect_same(const struct qc_dataset *a, const struct qc_dataset *b)
         int64_t l[2][BATCH];
         const struct qc_dataset *const both[2] = {a, b};
         for (int i = 0; i < 2; i++) {
-            cr_assert(qc_dataset_read(x[i], both[i], 0, u, s, &st), "%s", st.message);
-            cr_assert(qc_dataset_read(n[i], both[i], 1, u, s, &st), "%s", st.message);
+            MUST(qc_dataset_read(x[i], both[i], 0, u, s, ST));
+            MUST(qc_dataset_read(n[i], both[i], 1, u, s, ST));
             cr_assert_eq(qc_dataset_label_count(both[i]), BATCH);
-            cr_assert(qc_dataset_read_labels(l[i], both[i], u, &st), "%s", st.message);
-            cr_assert(qc_dataset_read_target(t[i], both[i], u, s, &st), "%s", st.message);
+            MUST(qc_dataset_read_labels(l[i], both[i], u, ST));
+            MUST(qc_dataset_read_target(t[i], both[i], u, s, ST));
         }
         cr_expect_arr_eq(x[0], x[1], sizeof x[0], "unit %zu", u);
         cr_expect_arr_eq(n[0], n[1], sizeof n[0]);
@@ -126,38 +122,34 @@ static void expect_same(const struct qc_dataset *a, const struct qc_dataset *b)
     }
     cr_expect_eq(qc_dataset_target_peak(a), 3);
     cr_expect_eq(qc_dataset_target_peak(b), 3);
-    qc_dataset_scratch_free(s);
 }
 
 Test(memory_data, reads_as_a_file_does)
 {
     struct qc_memory_data *all[3] = {borrowed(), drawn((size_t)1 << 30), drawn(0)};
-    struct qc_dataset *of_file = NULL;
-    cr_assert(qc_dataset_open(&of_file, file(), inputs, 2, &with_truth, &st), "%s", st.message);
+    OWN(qc_dataset) *of_file = NULL;
+    MUST(qc_dataset_open(&of_file, file(), inputs, 2, &with_truth, ST));
     for (int i = 0; i < 3; i++) {
         struct qc_dataset *ds = NULL;
-        cr_assert(qc_dataset_open_memory(&ds, all[i], inputs, 2, &with_truth, &st), "%s", st.message);
+        MUST(qc_dataset_open_memory(&ds, all[i], inputs, 2, &with_truth, ST));
         cr_expect_str_eq(qc_dataset_file(ds), i ? "stream" : "arrays");
         expect_same(of_file, ds);
         qc_dataset_free(ds);
         qc_memory_data_free(all[i]);
     }
-    qc_dataset_free(of_file);
 }
 
 Test(memory_data, what_is_left_over_of_memory_goes_to_a_file)
 {
-    struct qc_memory_data *m = drawn(2 * row_bytes(0)); /* the first rows fit */
-    struct qc_memory_data *b = borrowed();
+    OWN(qc_memory_data) *m = drawn(2 * row_bytes(0)); /* the first rows fit */
+    OWN(qc_memory_data) *b = borrowed();
     char x[65], y[65];
-    cr_assert(qc_memory_data_sha256(x, m, &st), "%s", st.message);
-    cr_assert(qc_memory_data_sha256(y, b, &st), "%s", st.message);
+    MUST(qc_memory_data_sha256(x, m, ST));
+    MUST(qc_memory_data_sha256(y, b, ST));
     cr_expect_str_eq(x, y);
     steps[ROWS - 1][PIXELS - 1]++;
-    cr_assert(qc_memory_data_sha256(y, b, &st), "%s", st.message);
+    MUST(qc_memory_data_sha256(y, b, ST));
     cr_expect_str_neq(x, y);
-    qc_memory_data_free(m);
-    qc_memory_data_free(b);
 }
 
 static const int64_t negative[2] = {2, -1}, huge[3] = {2, INT64_MAX, 4};
@@ -180,14 +172,13 @@ Test(memory_data, what_cannot_be_is_refused)
         {{.name = "x", .dtype = QC_U8, .rank = 1, .dims = label_dims, .preprocess = "scale=a"},
          "arrays: array 'x': --preprocess: 'scale=a' is not a list"},
     };
-    struct qc_memory_data *m = borrowed();
+    OWN(qc_memory_data) *m = borrowed();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct qc_status own = QC_STATUS_INIT;
         cr_assert_not(qc_memory_data_add(m, &rows[i].array, pixels, &own));
         cr_expect_eq(own.code, QC_USAGE);
         cr_expect_eq(strncmp(own.message, rows[i].message, strlen(rows[i].message)), 0, "%s", own.message);
     }
-    qc_memory_data_free(m);
 }
 
 /* Samples have whole bytes, and no floats of 8 bits or fewer. */
@@ -197,14 +188,13 @@ Test(memory_data, element_types_of_samples)
                                             QC_F8E4M3Z, QC_F8E5M2, QC_F8E5M2Z, QC_F8E8M0, QC_F4E2M1};
     for (unsigned t = 1; t < QC_DTYPE_COUNT; t++) {
         struct qc_status own = QC_STATUS_INIT;
-        struct qc_memory_data *m = borrowed();
+        OWN(qc_memory_data) *m = borrowed();
         const struct qc_array array = {.name = "other", .dtype = (enum qc_dtype)t, .rank = 1, .dims = label_dims};
         bool is_refused = false;
         for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) is_refused |= refused[i] == (enum qc_dtype)t;
         static const int64_t zeros[64];
         cr_expect_eq(qc_memory_data_add(m, &array, zeros, &own), !is_refused, "%s: %s",
                      qc_dtype_info((enum qc_dtype)t)->name, own.message);
-        qc_memory_data_free(m);
     }
 }
 
@@ -217,18 +207,16 @@ static bool refuse(bool *more, void *user, void *const *rows, struct qc_status *
 
 Test(memory_data, a_sample_that_does_not_come_is_named)
 {
-    struct qc_memory_data *m;
+    OWN(qc_memory_data) *m = NULL;
     int at = 0;
-    cr_assert(qc_memory_data_new(&m, "stream", &st));
-    cr_assert_not(qc_memory_data_draw(m, arrays, 2, refuse, &at, 0, &st));
-    cr_expect_eq(st.code, QC_MACHINE);
-    cr_expect_str_eq(st.message, "stream: sample 2: the camera is gone");
-    qc_memory_data_free(m);
+    MUST(qc_memory_data_new(&m, "stream", ST));
+    REFUSES(qc_memory_data_draw(m, arrays, 2, refuse, &at, 0, ST), QC_MACHINE, "");
+    cr_expect_str_eq(failure.message, "stream: sample 2: the camera is gone");
 }
 
 Test(memory_data, shapes_that_do_not_fit_the_model_are_told_as_of_a_file)
 {
-    struct qc_memory_data *m = borrowed();
+    OWN(qc_memory_data) *m = borrowed();
     struct qc_dataset *ds = NULL;
     struct qc_input_spec other = {.name = "image",
                                   .dtype = QC_F32,
@@ -238,9 +226,6 @@ Test(memory_data, shapes_that_do_not_fit_the_model_are_told_as_of_a_file)
     const struct qc_input_spec unknown = {.name = "z", .dtype = QC_F32, .rank = 3, .dims = (const int64_t[]){-1, 1, 1}};
     cr_assert_not(qc_dataset_open_memory(&ds, m, &unknown, 1, &with_truth, &own));
     cr_expect(strstr(own.message, "image uint8 [5,3,4], step int16 [5,4], labels int64 [5]"), "%s", own.message);
-    cr_assert_not(qc_dataset_open_memory(&ds, m, &other, 1, &with_truth, &st));
-    cr_expect_eq(st.code, QC_BAD_INPUT);
-    cr_expect(strstr(st.message, "arrays: data set 'image': its shape does not fit input 'image': expected [?,1,4]"),
-              "%s", st.message);
-    qc_memory_data_free(m);
+    REFUSES(qc_dataset_open_memory(&ds, m, &other, 1, &with_truth, ST), QC_BAD_INPUT, "");
+    SHOULD(strstr(failure.message, "arrays: data set 'image': its shape does not fit input 'image': expected [?,1,4]"));
 }

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <string.h>
 
 #include "datasets/samples/preprocess.h"
+#include "tests/check.h"
 
 static struct qc_arena *arena;
-static struct qc_status st;
 
 static void set_up(void)
 {
     arena = qc_arena_new();
-    st = QC_STATUS_INIT;
 }
 
 static void tear_down(void)
@@ -23,8 +20,7 @@ TestSuite(preprocess, .init = set_up, .fini = tear_down);
 Test(preprocess, reads_numbers_and_fractions)
 {
     struct qc_preprocess p;
-    cr_assert(qc_preprocess_parse(&p, " scale=1/255  mean=.485,.456,406e-3 std=.229,2/8,+1. ", arena, &st), "%s",
-              st.message);
+    MUST(qc_preprocess_parse(&p, " scale=1/255  mean=.485,.456,406e-3 std=.229,2/8,+1. ", arena, ST));
     cr_assert_eq(p.scale_count, 1);
     cr_assert_eq(p.scale[0], 0.003921569f); /* numpy: np.float32(1 / 255) */
     cr_assert_eq(p.mean_count, 3);
@@ -37,9 +33,9 @@ Test(preprocess, reads_numbers_and_fractions)
 Test(preprocess, each_word_alone_and_none)
 {
     struct qc_preprocess p;
-    cr_assert(qc_preprocess_parse(&p, "mean=-128", arena, &st));
+    MUST(qc_preprocess_parse(&p, "mean=-128", arena, ST));
     cr_assert(p.scale_count == 0 && p.std_count == 0 && p.mean_count == 1 && p.mean[0] == -128.0f);
-    cr_assert(qc_preprocess_parse(&p, "none", arena, &st));
+    MUST(qc_preprocess_parse(&p, "none", arena, ST));
     cr_assert(qc_preprocess_is_none(&p));
 }
 
@@ -75,10 +71,9 @@ Test(preprocess, refuses_and_names_the_word)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_preprocess p = {.scale_count = 77};
-        st = QC_STATUS_INIT;
-        cr_expect_not(qc_preprocess_parse(&p, cases[i].text, arena, &st), "'%s' is taken", cases[i].text);
-        cr_expect_eq(st.code, QC_USAGE);
-        cr_expect(strstr(st.message, cases[i].named), "'%s': %s", cases[i].text, st.message);
+        cr_expect_not(qc_preprocess_parse(&p, cases[i].text, arena, ST), "'%s' is taken", cases[i].text);
+        cr_expect_eq(failure.code, QC_USAGE);
+        cr_expect(strstr(failure.message, cases[i].named), "'%s': %s", cases[i].text, failure.message);
         cr_expect_eq(p.scale_count, 77, "the result is set only on success");
     }
 }

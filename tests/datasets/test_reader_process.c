@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE /* F_SETSIG */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "datasets/hdf5/reader_process.h"
+#include "tests/check.h"
 
 enum { FEW_BYTES = 100, MANY_BYTES = 3 << 20 /* more than the memory that both processes have */ };
 
@@ -81,11 +78,10 @@ Test(reader_process, answers_come_whole_whatever_their_size)
 {
     static const size_t sizes[] = {0, FEW_BYTES, MANY_BYTES, 1000, MANY_BYTES - 1, 1};
     struct qc_process *p;
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_reply r = {.data = NULL};
-    cr_assert(qc_process_start(&p, &qc_process_hdf5, &st));
+    MUST(qc_process_start(&p, &qc_process_hdf5, ST));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        cr_assert(ask(&r, p, give, sizes[i], &st), "%s", st.message);
+        MUST(ask(&r, p, give, sizes[i], ST));
         expect_given(&r, sizes[i]);
     }
     free(r.data);
@@ -118,13 +114,12 @@ Test(reader_process, work_is_done_while_nobody_waits)
     static const size_t sizes[] = {FEW_BYTES, MANY_BYTES};
     for (size_t i = 0; i < 2; i++) {
         struct qc_process *p;
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_reply between = {.data = NULL};
         struct qc_later one = {.done = false}, other = {.done = false};
-        cr_assert(qc_process_start(&p, &qc_process_hdf5, &st));
+        MUST(qc_process_start(&p, &qc_process_hdf5, ST));
         cr_expect(begin(&one, p, give_slowly, sizes[i]));
         cr_expect_not(begin(&other, p, give, 3), "one is at work");
-        cr_assert(ask(&between, p, give, 1000, &st), "%s", st.message);
+        MUST(ask(&between, p, give, 1000, ST));
         expect_given(&between, 1000);
         cr_expect(begin(&other, p, give, 3));
         cr_assert(qc_process_wait(&one, p));
@@ -136,8 +131,7 @@ Test(reader_process, work_is_done_while_nobody_waits)
         cr_expect(begin(&one, p, crash, 1));
         cr_expect_not(qc_process_wait(&one, p));
         cr_expect_not(begin(&one, p, give, 1), "it is dead");
-        cr_expect_not(ask(&between, p, give, 1, &st));
-        cr_expect_eq(st.code, QC_BAD_INPUT, "%s", st.message);
+        REFUSES(ask(&between, p, give, 1, ST), QC_BAD_INPUT, "");
         free(between.data);
         free(one.reply.data);
         free(other.reply.data);
@@ -269,14 +263,12 @@ Test(reader_process, an_answer_larger_than_it_can_be_ends_it_at_once, .timeout =
 {
     for (int waits = 0; waits < 2; waits++) {
         struct qc_process *p;
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_reply r = {.data = NULL};
         struct qc_later begun = {.done = false};
-        cr_assert(qc_process_start(&p, &qc_process_hdf5, &st));
+        MUST(qc_process_start(&p, &qc_process_hdf5, ST));
         if (waits) cr_expect(begin(&begun, p, announce, FEW_BYTES) && !qc_process_wait(&begun, p));
-        cr_expect_not(ask(&r, p, waits ? give : announce, FEW_BYTES, &st));
-        cr_expect_eq(st.code, QC_BAD_INPUT, "%s", st.message);
-        cr_expect(strstr(st.message, "makes no sense"), "%s", st.message);
+        REFUSES(ask(&r, p, waits ? give : announce, FEW_BYTES, ST), QC_BAD_INPUT, "");
+        SHOULD(strstr(failure.message, "makes no sense"));
         qc_process_end(p);
         cr_expect_lt(r.capacity, (size_t)1 << 30);
         free(r.data);
@@ -287,12 +279,10 @@ Test(reader_process, an_answer_larger_than_it_can_be_ends_it_at_once, .timeout =
 Test(reader_process, a_message_larger_than_it_can_be_ends_it_at_once, .timeout = 60)
 {
     struct qc_process *p;
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_reply r = {.data = NULL};
-    cr_assert(qc_process_start(&p, &qc_process_hdf5, &st));
-    cr_expect_not(ask(&r, p, announce_message_and_exit, FEW_BYTES, &st));
-    cr_expect_eq(st.code, QC_BAD_INPUT, "it was waited for: %s", st.message);
-    cr_expect(strstr(st.message, "makes no sense"), "%s", st.message);
+    MUST(qc_process_start(&p, &qc_process_hdf5, ST));
+    REFUSES(ask(&r, p, announce_message_and_exit, FEW_BYTES, ST), QC_BAD_INPUT, "");
+    SHOULD(strstr(failure.message, "makes no sense"));
     qc_process_end(p);
     free(r.data);
 }
@@ -301,7 +291,6 @@ Test(reader_process, a_message_larger_than_it_can_be_ends_it_at_once, .timeout =
 Test(reader_process, the_limit_on_processor_time_is_named, .timeout = 60)
 {
     struct qc_process *p;
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_reply r = {.data = NULL};
     struct rlimit before, cpu;
     void (*heard)(int) = signal(SIGXCPU, SIG_IGN); /* this process may have run for longer; the reader hears it */
@@ -309,12 +298,11 @@ Test(reader_process, the_limit_on_processor_time_is_named, .timeout = 60)
     cpu = before;
     cpu.rlim_cur = 1;
     cr_assert_eq(setrlimit(RLIMIT_CPU, &cpu), 0);
-    cr_assert(qc_process_start(&p, &qc_process_hdf5, &st));
+    MUST(qc_process_start(&p, &qc_process_hdf5, ST));
     cr_assert_eq(setrlimit(RLIMIT_CPU, &before), 0);
     signal(SIGXCPU, heard);
-    cr_expect_not(ask(&r, p, work_for_ever, FEW_BYTES, &st));
-    cr_expect_eq(st.code, QC_MACHINE, "%s", st.message);
-    cr_expect(strstr(st.message, "ulimit -t"), "%s", st.message);
+    REFUSES(ask(&r, p, work_for_ever, FEW_BYTES, ST), QC_MACHINE, "");
+    SHOULD(strstr(failure.message, "ulimit -t"));
     qc_process_end(p);
     free(r.data);
 }
@@ -322,11 +310,10 @@ Test(reader_process, the_limit_on_processor_time_is_named, .timeout = 60)
 Test(reader_process, text_that_it_answers_is_escaped_and_it_is_ended, .timeout = 60)
 {
     struct qc_process *p;
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_reply r = {.data = NULL};
-    cr_assert(qc_process_start(&p, &qc_process_hdf5, &st));
-    cr_expect_not(ask(&r, p, answer_and_live_on, FEW_BYTES, &st));
-    cr_expect_str_eq(st.message, "\\x1b]0;owned\\x07\\x0aqcalib: written\\x1b[31m");
+    MUST(qc_process_start(&p, &qc_process_hdf5, ST));
+    cr_expect_not(ask(&r, p, answer_and_live_on, FEW_BYTES, ST));
+    cr_expect_str_eq(failure.message, "\\x1b]0;owned\\x07\\x0aqcalib: written\\x1b[31m");
     qc_process_end(p);
     cr_expect(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "no process is left");
 }
@@ -336,12 +323,11 @@ Test(reader_process, text_that_it_answers_is_escaped_and_it_is_ended, .timeout =
 Test(reader_process, it_sends_no_signal_to_another)
 {
     struct qc_process *p;
-    struct qc_status st = QC_STATUS_INIT;
     const pid_t victim = getpid();
     int errors[4] = {0};
     struct qc_reply r = {.data = errors, .capacity = sizeof errors, .fixed = true};
-    cr_assert(qc_process_start(&p, &qc_process_hdf5, &st));
-    cr_assert(qc_process_ask(&r, p, reach_out, &victim, sizeof victim, sizeof errors, &st), "%s", st.message);
+    MUST(qc_process_start(&p, &qc_process_hdf5, ST));
+    MUST(qc_process_ask(&r, p, reach_out, &victim, sizeof victim, sizeof errors, ST));
     for (int i = 0; i < 4; i++) cr_expect_eq(errors[i], EPERM, "call %d: %s", i, strerror(errors[i]));
     qc_process_end(p);
 }

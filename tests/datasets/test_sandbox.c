@@ -2,16 +2,12 @@
 /* System calls of a process in the sandbox: each forbidden one fails with EPERM there and not outside, each one that
    reading needs succeeds, and no call that is not listed here is allowed. */
 #define _GNU_SOURCE
-#include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -26,9 +22,9 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "datasets/hdf5/sandbox.h"
+#include "tests/check.h"
 
 /* An emulator of another processor has no such filters. */
 #if (defined(__x86_64__) || defined(__aarch64__)) && !defined(QC_TEST_EMULATED)

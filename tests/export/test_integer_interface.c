@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Integer inputs and outputs of a model are exported unchanged, without a second quantization. */
-#include <criterion/criterion.h>
-#include <string.h>
 
 #include "export/formats/exporter.h"
 #include "graph/core/verify.h"
 #include "rewrite/canonical/canonical.h"
 #include "simq/plan/plan.h"
+#include "tests/check.h"
 #include "tests/graph_reader/graph_reader.h"
 
 #define HEAD                                                                                                           \
@@ -23,33 +22,27 @@
 
 static struct qc_graph *exported(const char *text, const char *format)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_rules *rules = qc_rules_new(&st), *fold = qc_rules_new(&st);
+    OWN(qc_rules) *rules = qc_rules_new(ST), *fold = qc_rules_new(ST);
     struct qc_graph *from, *canonical, *produced, *to;
-    cr_assert(qc_rules_add_builtin(rules, "patterns.rules", &st) && qc_rules_add_builtin(rules, "allow.rules", &st) &&
-                  qc_rules_add_builtin(fold, "requantize.rules", &st) &&
-                  qc_graph_parse(&from, text, strlen(text), &st) && qc_canonical(&canonical, NULL, from, rules, &st) &&
-                  qc_canonical_finish(&produced, canonical, rules, fold, qc_evaluate, &st) &&
-                  qc_exporter_find(format)->lower(&to, produced, NULL, &st) && qc_graph_verify(to, &st),
-              "%s", st.message);
+    MUST(qc_rules_add_builtin(rules, "patterns.rules", ST) && qc_rules_add_builtin(rules, "allow.rules", ST) &&
+         qc_rules_add_builtin(fold, "requantize.rules", ST) && qc_graph_parse(&from, text, strlen(text), ST) &&
+         qc_canonical(&canonical, NULL, from, rules, ST) &&
+         qc_canonical_finish(&produced, canonical, rules, fold, qc_evaluate, ST) &&
+         qc_exporter_find(format)->lower(&to, produced, NULL, ST) && qc_graph_verify(to, ST));
     qc_graph_free(produced);
     qc_graph_free(canonical);
     qc_graph_free(from);
-    qc_rules_free(rules);
-    qc_rules_free(fold);
     return to;
 }
 
 /* Nodes whose result is used: files hold no others. */
 static size_t count(const struct qc_graph *g, enum qc_op op)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
-    const uint32_t *uses = qc_graph_uses(g, a, &st);
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    const uint32_t *uses = qc_graph_uses(g, a, ST);
     size_t n = 0;
     cr_assert(uses);
     for (qc_id id = 1; id <= g->node_count; id++) n += g->nodes[id].op == op && uses[g->nodes[id].outputs] > 0;
-    qc_arena_free(a);
     return n;
 }
 
@@ -57,32 +50,29 @@ static const char one[] = HEAD "%10 \"y\" : u8[1,2] = QuantizeLinear(%9, %2, %3)
 
 Test(passage, a_qdq_model_has_no_pair_more_than_it_had)
 {
-    struct qc_graph *g = exported(one, "qdq");
+    OWN(qc_graph) *g = exported(one, "qdq");
     cr_expect_eq(count(g, QC_OP_DequantizeLinear), 2);
     cr_expect_eq(count(g, QC_OP_QuantizeLinear), 1);
     cr_expect_str_eq(g->values[g->outputs[0].value].name, "y", "the integers keep their name: no Identity is needed");
     cr_expect_eq(qc_node_of(g, g->outputs[0].value)->op, QC_OP_QuantizeLinear);
-    qc_graph_free(g);
 }
 
 Test(passage, a_qoperator_model_is_integers_from_input_to_output)
 {
-    struct qc_graph *g = exported(one, "qoperator");
+    OWN(qc_graph) *g = exported(one, "qoperator");
     const struct qc_node *n = qc_node_of(g, g->outputs[0].value);
     cr_expect_eq(n->op, QC_OP_QLinearMatMul);
     cr_expect_eq(n->inputs[0], g->inputs[0].value);
     cr_expect_str_eq(g->values[g->outputs[0].value].name, "y");
-    qc_graph_free(g);
 }
 
 /* Read with other parameters than they are written with. */
 Test(passage, other_parameters_are_no_passage)
 {
-    struct qc_graph *g = exported(HEAD "%10 : u8[1,2] = QuantizeLinear(%9, %2, %3)\n"
-                                       "%11 : f32[1,2] = DequantizeLinear(%10, %2, %3)\n"
-                                       "%12 \"y\" : u8[1,2] = QuantizeLinear(%11, %6, %3)\noutput \"out\" %12\n",
-                                  "qdq");
+    OWN(qc_graph) *g = exported(HEAD "%10 : u8[1,2] = QuantizeLinear(%9, %2, %3)\n"
+                                     "%11 : f32[1,2] = DequantizeLinear(%10, %2, %3)\n"
+                                     "%12 \"y\" : u8[1,2] = QuantizeLinear(%11, %6, %3)\noutput \"out\" %12\n",
+                                "qdq");
     cr_expect_eq(count(g, QC_OP_QuantizeLinear), 2);
     cr_expect_eq(count(g, QC_OP_DequantizeLinear), 3);
-    qc_graph_free(g);
 }

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Exported forms of rare integer graphs: each case is one reason in export/formats/lowering.c or
    export/formats/qoperator.c. */
-#include <criterion/criterion.h>
-#include <string.h>
 
 #include "../calib/calib_case.h"
 #include "export/formats/exporter.h"
 #include "graph/core/verify.h"
-#include "tests/graph_reader/test_graph.h"
 
 #define INPUT "graph \"g\" opset 13\nqparams @1 quantizer \"x\" "
 #define CONV "qparams @2 quantizer \"w\" i8 asymmetric weight per_channel bound scale 0.5 0.25 zero 0 "
@@ -84,10 +81,9 @@ static const struct {
 
 static struct qc_graph *lowered(const char *text, const char *format, const char *name)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = test_graph(text), *to = NULL;
-    cr_assert(qc_exporter_find(format)->lower(&to, g, NULL, &st), "%s: %s", name, st.message);
-    cr_assert(qc_graph_verify(to, &st), "%s: %s", name, st.message);
+    cr_assert(qc_exporter_find(format)->lower(&to, g, NULL, ST), "%s: %s", name, failure.message);
+    cr_assert(qc_graph_verify(to, ST), "%s: %s", name, failure.message);
     qc_graph_free(g);
     return to;
 }
@@ -95,7 +91,7 @@ static struct qc_graph *lowered(const char *text, const char *format, const char
 Test(lowered_forms, are_what_runtimes_take)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_graph *g = lowered(cases[i].graph, cases[i].format, cases[i].name);
+        OWN(qc_graph) *g = lowered(cases[i].graph, cases[i].format, cases[i].name);
         size_t count = 0;
         for (qc_id id = 1; id <= g->node_count; id++) {
             const struct qc_node *n = &g->nodes[id];
@@ -106,23 +102,21 @@ Test(lowered_forms, are_what_runtimes_take)
         }
         cr_expect_eq(count, cases[i].count, "%s: %zu of %s, not %zu", cases[i].name, count,
                      qc_op_info(cases[i].op)->name, cases[i].count);
-        qc_graph_free(g);
     }
 }
 
 /* A model may have a value of the very name that a quantized one would get. */
 Test(lowered_forms, names_that_exist_are_left_to_their_values)
 {
-    struct qc_graph *g = lowered(INPUT "u8 asymmetric bound scale 0.1 zero 3\ninput %1 \"x\" f32[N,4]\ninput %2 "
-                                       "\"x_quantized\" f32[N,4]\n%3 : u8[N,4] @1 = Quantize(%1)\n"
-                                       "%4 \"y\" : f32[N,4] = Dequantize(%3)\noutput \"y\" %4\noutput \"z\" %2\n",
-                                 "qdq", "names");
+    OWN(qc_graph) *g = lowered(INPUT "u8 asymmetric bound scale 0.1 zero 3\ninput %1 \"x\" f32[N,4]\ninput %2 "
+                                     "\"x_quantized\" f32[N,4]\n%3 : u8[N,4] @1 = Quantize(%1)\n"
+                                     "%4 \"y\" : f32[N,4] = Dequantize(%3)\noutput \"y\" %4\noutput \"z\" %2\n",
+                               "qdq", "names");
     size_t of_that_name = 0;
     for (qc_id v = 1; v <= g->value_count; v++)
         of_that_name += g->values[v].name && strcmp(g->values[v].name, "x_quantized") == 0;
     cr_expect_eq(of_that_name, 1);
     cr_expect(qc_graph_find_value(g, "x_1_quantized"), "the quantized one has a name of its own");
-    qc_graph_free(g);
 }
 
 /* A product of integers, its bias, and what reads the sum. DIMS: of the input before its last two. */
@@ -153,7 +147,7 @@ Test(lowered_forms, a_bias_is_written_such_that_onnxruntime_makes_no_float_gemm_
         {"a free shape", PRODUCT("N,") "output \"s\" %7\n", 1},
     };
     for (size_t i = 0; i < sizeof biases / sizeof *biases; i++) {
-        struct qc_graph *g = lowered(biases[i].graph, "qdq", biases[i].name);
+        OWN(qc_graph) *g = lowered(biases[i].graph, "qdq", biases[i].name);
         size_t count = 0;
         for (qc_id id = 1; id <= g->node_count; id++) {
             if (g->nodes[id].op != QC_OP_Add) continue;
@@ -165,6 +159,5 @@ Test(lowered_forms, a_bias_is_written_such_that_onnxruntime_makes_no_float_gemm_
             count++;
         }
         cr_expect_eq(count, 1, "%s", biases[i].name);
-        qc_graph_free(g);
     }
 }

@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Pages: the viewer with a record in it, which no text can break, and what shows without JavaScript. tests/browser
    looks at the viewer. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "export/report/page.h"
 #include "export/report/report.h"
+#include "tests/check.h"
 
 #define HOSTILE "</script></noscript><b onclick=\"x\">&'\x01{{record}}"
 
 static char *page_of(const struct qc_json *record)
 {
-    struct qc_status st = QC_STATUS_INIT;
     size_t size;
-    char *text = qc_page(&size, record, &st);
-    cr_assert(text, "%s", st.message);
+    char *text = qc_page(&size, record, ST);
+    MUST(text);
     cr_expect_eq(size, strlen(text));
     return text;
 }
@@ -32,12 +28,11 @@ static size_t count_of(const char *text, const char *part)
 static struct qc_json *record_in(const char *page)
 {
     static const char begin[] = "<script type=\"application/json\" id=\"record\">";
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_json *read = NULL;
     const char *text = strstr(page, begin);
     cr_assert(text);
     text += strlen(begin);
-    cr_assert(qc_json_parse(&read, text, (size_t)(strstr(text, "</script>") - text), &st), "%s", st.message);
+    MUST(qc_json_parse(&read, text, (size_t)(strstr(text, "</script>") - text), ST));
     return read;
 }
 
@@ -49,8 +44,8 @@ Test(page, hostile_texts_stay_texts)
     qc_json_add(layers, QC_JSON("name %s op %s kind %s type %s", HOSTILE, HOSTILE, HOSTILE, HOSTILE));
     qc_json_set(record, "layers", layers);
     qc_json_set(record, HOSTILE, qc_json_string(HOSTILE));
-    struct qc_json *plain = qc_json_object();
-    char *page = page_of(record), *frame = page_of(plain);
+    OWN(qc_json) *plain = qc_json_object();
+    QC_FREED char *page = page_of(record), *frame = page_of(plain);
     cr_expect_null(strstr(page, "<b onclick"));
     cr_expect_null(strchr(page, '\x01'));
     static const char *const ends[] = {"</script>", "</noscript>", "</title>", "</html>"};
@@ -58,15 +53,11 @@ Test(page, hostile_texts_stay_texts)
         cr_expect_eq(count_of(page, ends[i]), count_of(frame, ends[i]), "%s", ends[i]);
     cr_expect_eq(count_of(page, "&#60;/script&#62;&#60;/noscript&#62;&#60;b onclick=&#34;x&#34;&#62;&#38;&#39;\\x01"),
                  9);
-    struct qc_json *read = record_in(page);
+    OWN(qc_json) *read = record_in(page);
     cr_expect_str_eq(qc_json_text(qc_json_get(read, "command")), HOSTILE);
     cr_expect_str_eq(qc_json_text(qc_json_get(qc_json_at(qc_json_get(read, "layers"), 0), "name")), HOSTILE);
     cr_expect_str_eq(qc_json_text(qc_json_get(read, HOSTILE)), HOSTILE);
-    qc_json_free(read);
     qc_json_free(record);
-    qc_json_free(plain);
-    free(page);
-    free(frame);
 }
 
 Test(page, verdict_and_layers_are_there_without_javascript)
@@ -96,16 +87,14 @@ Test(page, needs_nothing_from_elsewhere_and_knows_no_time)
     struct qc_json *record = QC_JSON("version %s", "1"), *timing = QC_JSON("total_seconds %g", 12345.5);
     qc_json_set(timing, "benchmark", QC_JSON("best_ms %g", 7.5));
     qc_json_set(record, "timing", timing);
-    char *page = page_of(record);
-    struct qc_json *read = record_in(page);
+    QC_FREED char *page = page_of(record);
+    OWN(qc_json) *read = record_in(page);
     cr_expect_null(strstr(page, "12345.5"));
     cr_expect_eq(qc_json_value(qc_json_get(qc_json_get(qc_json_get(read, "timing"), "benchmark"), "best_ms")), 7.5);
     cr_expect_eq(count_of(page, "http"), count_of(page, "http-equiv") + count_of(page, "http://www.w3.org/2000/svg"));
     cr_expect(strstr(page, "default-src 'none'"));
     cr_expect_null(strstr(page, " src="));
-    qc_json_free(read);
     qc_json_free(record);
-    free(page);
 }
 
 enum { LARGE = 1000, SMALL = 250, NONE = 0 };
@@ -164,12 +153,11 @@ Test(verdict, is_a_grade_and_a_sentence)
                 qc_json_set(a, "int8_interval", qc_json_pair(qc_json_number(0), qc_json_number(c->int8_high)));
             qc_json_set(r, "accuracy", a);
         }
-        struct qc_json *v = qc_verdict_json(r);
+        OWN(qc_json) *v = qc_verdict_json(r);
         const char *text = qc_json_text(qc_json_get(v, "text"));
         cr_expect_str_eq(qc_json_text(qc_json_get(v, "grade")), c->grade, "case %zu: %s", i, text);
         cr_expect(strstr(text, c->text) && strstr(text, "50.0 % of multiply-adds are in integers"), "case %zu: %s", i,
                   text);
-        qc_json_free(v);
         qc_json_free(r);
     }
 }
@@ -237,12 +225,11 @@ Test(verdict, says_where_a_file_is_slower_than_float)
         qc_json_set(r, "files", files);
         qc_json_set(r, "model", QC_JSON("bytes %d", 100));
         qc_json_set(r, "options", QC_JSON("processor %s", cases[i].processor));
-        struct qc_json *v = qc_verdict_json(r);
+        OWN(qc_json) *v = qc_verdict_json(r);
         const char *text = qc_json_text(qc_json_get(v, "text"));
         const bool slower = *cases[i].text == ';';
         cr_expect_eq(strstr(text, "latency") != NULL, slower, "case %zu: %s", i, text);
         cr_expect(!slower || strstr(text, cases[i].text), "case %zu: %s", i, text);
-        qc_json_free(v);
         qc_json_free(r);
     }
 }

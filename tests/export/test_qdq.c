@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Lowering to QuantizeLinear / DequantizeLinear: the nodes and names of the graph, and results equal to the simulated
    graph. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "../calib/calib_case.h"
 #include "../rewrite/rewrite_passes.h"
@@ -14,14 +9,11 @@
 #include "graph/core/verify.h"
 #include "onnx/read/import.h"
 #include "onnx/write/emit.h"
-#include "tests/extent.h"
-#include "tests/graph_reader/test_graph.h"
 
 static struct qc_graph *lower(const struct qc_graph *produced)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = NULL;
-    cr_assert(qc_exporter_find("qdq")->lower(&g, produced, NULL, &st), "%s", st.message);
+    MUST(qc_exporter_find("qdq")->lower(&g, produced, NULL, ST));
     return g;
 }
 
@@ -118,12 +110,11 @@ static void check_names(const struct qc_graph *g, const struct qc_graph *source,
 /* Written as ONNX and read again, no node is lost and none is new. */
 static void check_file(const struct qc_graph *g, const char *name)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *again = NULL;
-    void *bytes = NULL;
+    OWN(qc_graph) *again = NULL;
+    QC_FREED void *bytes = NULL;
     size_t size;
-    cr_assert(qc_onnx_emit(&bytes, &size, g, NULL, &st), "%s: %s", name, st.message);
-    cr_assert(qc_onnx_import_memory(&again, NULL, bytes, size, NULL, &st), "%s: %s", name, st.message);
+    cr_assert(qc_onnx_emit(&bytes, &size, g, NULL, ST), "%s: %s", name, failure.message);
+    cr_assert(qc_onnx_import_memory(&again, NULL, bytes, size, NULL, ST), "%s: %s", name, failure.message);
     struct qc_op_counts a, b;
     qc_graph_count_ops(&a, g);
     qc_graph_count_ops(&b, again);
@@ -131,19 +122,16 @@ static void check_file(const struct qc_graph *g, const char *name)
         cr_expect_eq(a.of[op], b.of[op], "%s: %zu %s, then %zu", name, a.of[op], qc_op_info((enum qc_op)op)->name,
                      b.of[op]);
     for (size_t i = 0; i < g->output_count; i++) cr_expect_str_eq(again->outputs[i].name, g->outputs[i].name);
-    qc_graph_free(again);
-    free(bytes);
 }
 
 static void check_all(const struct qc_graph *lowered, const struct qc_graph *source, const struct qc_graph *normalised,
                       const char *name)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_op_counts heavy;
-    cr_expect(qc_graph_verify(lowered, &st), "%s: %s", name, st.message);
+    cr_expect(qc_graph_verify(lowered, ST), "%s: %s", name, failure.message);
     qc_graph_count_ops(&heavy, normalised);
-    cr_expect(qc_graph_verify_heavy(lowered, &heavy, "export", &st), "%s: %s", name, st.message);
-    cr_expect(passes_text_returns(lowered, "export", &st), "%s: %s", name, st.message);
+    cr_expect(qc_graph_verify_heavy(lowered, &heavy, "export", ST), "%s: %s", name, failure.message);
+    cr_expect(passes_text_returns(lowered, "export", ST), "%s: %s", name, failure.message);
     check_pairs(lowered, name);
     check_names(lowered, source, normalised, name);
     check_file(lowered, name);
@@ -151,22 +139,18 @@ static void check_all(const struct qc_graph *lowered, const struct qc_graph *sou
 
 static void lower_case(const char *name, int number)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct pass_setup setup = PASS_SETUP;
-    struct qc_graph *g = passes_case_graph(name);
+    OWN(qc_graph) *g = passes_case_graph(name);
     for (int variant = 0; variant < 4; variant++) {
-        struct passes p;
+        PASSES p;
         if ((size_t)(number + variant) % test_one_of(1, 2)) continue;
         setup.scheme.weight.per_channel = variant != 1;
         setup.scheme.activation.dtype = variant == 2 ? QC_I8 : variant == 3 ? QC_U16 : QC_U8;
         setup.scheme.weight.dtype = variant == 3 ? QC_I4 : QC_I8;
-        cr_assert(passes_run(&p, g, &setup, &st), "%s: %s", name, st.message);
-        struct qc_graph *lowered = lower(p.produced);
+        cr_assert(passes_run(&p, g, &setup, ST), "%s: %s", name, failure.message);
+        OWN(qc_graph) *lowered = lower(p.produced);
         check_all(lowered, g, p.normalised, name);
-        qc_graph_free(lowered);
-        passes_free(&p);
     }
-    qc_graph_free(g);
 }
 
 Test(qdq, every_case_of_the_rewriter_is_lowered)
@@ -192,23 +176,21 @@ static const float *floats(const struct qc_graph *g, qc_id v, size_t count)
 
 Test(qdq, weights_are_int8_per_channel_and_biases_int32_in_the_accumulators_qparams)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct pass_setup setup = PASS_SETUP;
-    struct qc_graph *g = test_graph(
+    OWN(qc_graph) *g = test_graph(
         "graph \"g\" opset 11\ninput %1 \"x\" f32[N,2,4,4]\nconst %2 \"w\" f32[3,2,1,1] = {0.5, -0.25, 0.125, 1, 0.75, "
         "0}\n"
         "const %3 \"b\" f32[3] = {0.5, -0.5, 1e-3}\n%4 \"y\" = Conv \"conv\"(%1, %2, %3)\noutput \"y\" %4\n");
-    struct passes p;
-    cr_assert(passes_run(&p, g, &setup, &st), "%s", st.message);
+    PASSES p;
+    MUST(passes_run(&p, g, &setup, ST));
     static const float scales[3] = {0.0073f, 0.011f, 0.0057f}, input = 0.037f;
     static const int32_t zeros[3] = {0, 0, 0}, middle = 77;
     qc_graph_free(p.produced);
     p.produced = NULL;
-    cr_assert(qc_graph_bind_quantizer(p.folded, case_quantizer(p.folded, "w"), 3, scales, zeros, &st) &&
-                  qc_graph_bind_quantizer(p.folded, case_quantizer(p.folded, "x"), 1, &input, &middle, &st) &&
-                  qc_to_integer(&p.produced, p.folded, qc_evaluate, &st),
-              "%s", st.message);
-    struct qc_graph *q = lower(p.produced);
+    MUST(qc_graph_bind_quantizer(p.folded, case_quantizer(p.folded, "w"), 3, scales, zeros, ST) &&
+         qc_graph_bind_quantizer(p.folded, case_quantizer(p.folded, "x"), 1, &input, &middle, ST) &&
+         qc_to_integer(&p.produced, p.folded, qc_evaluate, ST));
+    OWN(qc_graph) *q = lower(p.produced);
     const struct qc_node *conv = NULL;
     for (qc_id i = 1; i <= q->node_count; i++)
         if (q->nodes[i].op == QC_OP_Conv) conv = &q->nodes[i];
@@ -249,63 +231,53 @@ Test(qdq, weights_are_int8_per_channel_and_biases_int32_in_the_accumulators_qpar
         cr_expect_eq(steps[c], step, "%.9g, not %.9g", (double)steps[c], (double)step);
         cr_expect_eq(qc_tensor_int(bias, c), (int64_t)nearbyint((double)(bias_real[c] / step)));
     }
-    qc_graph_free(q);
-    passes_free(&p);
-    qc_graph_free(g);
 }
 
 Test(qdq, a_value_with_many_users_is_quantized_once)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct pass_setup setup = PASS_SETUP;
-    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,1,4,4]\nconst %2 \"w\" f32[1,1,1,1] = "
-                                    "{0.5}\nconst %3 \"v\" f32[1,1,1,1] = {0.25}\n"
-                                    "%4 \"c\" = Conv(%1, %2)\n%5 \"a\" = Conv(%4, %3)\n%6 \"b\" = Sigmoid(%4)\n%7 "
-                                    "\"d\" = Softmax(%4) {axis=1}\n%8 \"e\" = Add(%4, %5)\n"
-                                    "%9 \"f\" = Concat(%4, %5, %4) {axis=1}\noutput \"a\" %5\noutput \"b\" %6\noutput "
-                                    "\"c\" %4\noutput \"d\" %7\noutput \"e\" %8\noutput \"f\" %9\n");
-    struct passes p;
-    cr_assert(passes_run(&p, g, &setup, &st), "%s", st.message);
-    struct qc_graph *q = lower(p.produced);
+    OWN(qc_graph) *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,1,4,4]\nconst %2 \"w\" f32[1,1,1,1] = "
+                                  "{0.5}\nconst %3 \"v\" f32[1,1,1,1] = {0.25}\n"
+                                  "%4 \"c\" = Conv(%1, %2)\n%5 \"a\" = Conv(%4, %3)\n%6 \"b\" = Sigmoid(%4)\n%7 "
+                                  "\"d\" = Softmax(%4) {axis=1}\n%8 \"e\" = Add(%4, %5)\n"
+                                  "%9 \"f\" = Concat(%4, %5, %4) {axis=1}\noutput \"a\" %5\noutput \"b\" %6\noutput "
+                                  "\"c\" %4\noutput \"d\" %7\noutput \"e\" %8\noutput \"f\" %9\n");
+    PASSES p;
+    MUST(passes_run(&p, g, &setup, ST));
+    OWN(qc_graph) *q = lower(p.produced);
     check_all(q, g, p.normalised, "users");
     size_t of_c = 0;
     for (qc_id i = 1; i <= q->node_count; i++)
         if (q->nodes[i].op == QC_OP_QuantizeLinear && qc_node_of(q, q->nodes[i].inputs[0]))
             of_c += qc_node_of(q, q->nodes[i].inputs[0])->op == QC_OP_Conv;
     cr_expect_eq(of_c, 2, "each convolution's result is quantized once, not %zu times in all", of_c);
-    qc_graph_free(q);
-    passes_free(&p);
-    qc_graph_free(g);
 }
 
 Test(qdq, parameters_that_are_not_bound_are_an_error)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct pass_setup setup = PASS_SETUP;
     struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,1,4,4]\nconst %2 \"w\" f32[1,1,1,1] = {0.5}\n%3 "
                                     "\"c\" = Conv(%1, %2)\noutput \"c\" %3\n"),
                     *q = NULL;
-    struct passes p;
-    cr_assert(passes_run(&p, g, &setup, &st), "%s", st.message);
+    PASSES p;
+    MUST(passes_run(&p, g, &setup, ST));
     qc_graph_turn_off_quantizer(p.produced, case_quantizer(p.produced, "c"));
-    cr_expect(!qc_exporter_find("qdq")->lower(&q, p.produced, NULL, &st));
-    cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "'c'"), "%s", st.message);
-    passes_free(&p);
+    cr_expect(!qc_exporter_find("qdq")->lower(&q, p.produced, NULL, ST));
+    cr_expect(failure.code == QC_BAD_INPUT && strstr(failure.message, "'c'"), "%s", failure.message);
     qc_graph_free(g);
 }
 
 /* Constants, weights and biases that are shared, in one another's qparams. */
 Test(qdq, shared_constants_have_a_form_for_each_qparams)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct pass_setup setup = PASS_SETUP;
-    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,3]\nconst %2 \"w\" f32[3,3] = {1, 2, 3, 4, 5, "
-                                    "6, 7, 8, 9}\nconst %3 \"b\" f32[3] = {0.5, 1, 2}\n"
-                                    "%4 \"h\" = Gemm \"one\"(%1, %2, %3)\n%5 \"i\" = Gemm \"two\"(%4, %2, %3) "
-                                    "{transB=1}\n%6 \"y\" = Gemm \"three\"(%5, %2, %3)\noutput \"y\" %6\n");
-    struct passes p;
-    cr_assert(passes_run(&p, g, &setup, &st), "%s", st.message);
-    struct qc_graph *q = lower(p.produced);
+    OWN(qc_graph) *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,3]\nconst %2 \"w\" f32[3,3] = {1, 2, 3, 4, 5, "
+                                  "6, 7, 8, 9}\nconst %3 \"b\" f32[3] = {0.5, 1, 2}\n"
+                                  "%4 \"h\" = Gemm \"one\"(%1, %2, %3)\n%5 \"i\" = Gemm \"two\"(%4, %2, %3) "
+                                  "{transB=1}\n%6 \"y\" = Gemm \"three\"(%5, %2, %3)\noutput \"y\" %6\n");
+    PASSES p;
+    MUST(passes_run(&p, g, &setup, ST));
+    OWN(qc_graph) *q = lower(p.produced);
     check_all(q, g, p.normalised, "shared");
     size_t int8 = 0, int32 = 0;
     for (qc_id v = 1; v <= q->value_count; v++) {
@@ -317,9 +289,6 @@ Test(qdq, shared_constants_have_a_form_for_each_qparams)
     /* equal bytes are one constant: 1/128 is the scale of both quantizers of w here; biases of qparams with equal steps
      * as well */
     cr_expect(int8 == 1 && int32 == 1, "%zu, %zu", int8, int32);
-    qc_graph_free(q);
-    passes_free(&p);
-    qc_graph_free(g);
 }
 
 /* ---- The numbers ---- */
@@ -340,14 +309,13 @@ static qc_id dequantized(const struct qc_graph *q, const struct qc_graph *folded
 static void check_numbers(const struct qc_graph *g, const char *data, const struct case_setup *setup, double most_share,
                           double least_db)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct case_run r;
+    CASE_RUN r;
     struct qc_comparison *c = NULL;
     struct qc_pair pairs[64];
     qc_id quantizers[64];
     size_t count = 0;
-    cr_assert(case_calibrate(&r, g, data, setup, &st), "%s", st.message);
-    struct qc_graph *q = lower(r.produced);
+    MUST(case_calibrate(&r, g, data, setup, ST));
+    OWN(qc_graph) *q = lower(r.produced);
     check_all(q, g, r.normalised, "numbers");
     for (qc_id v = 1; v <= r.folded->value_count && count < 64; v++) {
         qc_id s = r.folded->values[v].type.qparams, real = dequantized(q, r.folded, v);
@@ -363,7 +331,7 @@ static void check_numbers(const struct qc_graph *g, const char *data, const stru
                                     .pairs = pairs,
                                     .data = r.data,
                                     .settings = &(struct qc_settings){.workers = 1}};
-    cr_assert(qc_compare(&c, &job, &st), "%s", st.message);
+    MUST(qc_compare(&c, &job, ST));
     for (size_t i = 0; i < count; i++) {
         double step = (double)r.folded->qparams_of[quantizers[i]].scale[0],
                share = c->pairs[i].noise / (step * step) / (double)c->pairs[i].count;
@@ -377,13 +345,11 @@ static void check_numbers(const struct qc_graph *g, const char *data, const stru
         cr_expect_gt(qc_error_sqnr_db(&c->outputs[k]), least_db, "%s: %g dB", setup->method,
                      qc_error_sqnr_db(&c->outputs[k]));
     qc_comparison_free(c);
-    qc_graph_free(q);
-    case_free(&r);
 }
 
 Test(numbers, of_the_shipped_model_are_those_of_the_simulated_graph)
 {
-    struct qc_graph *g = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
+    OWN(qc_graph) *g = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
     static const char *const methods[] = {"minmax", "mse", "kl", "percentile"};
     for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
         struct case_setup setup = CASE_SETUP;
@@ -392,5 +358,4 @@ Test(numbers, of_the_shipped_model_are_those_of_the_simulated_graph)
         check_numbers(g, QC_TEST_SOURCE "/datasets/digits_calib.h5", &setup, 0.005,
                       55); /* seen: 0.003 behind the Add, 63.5 dB */
     }
-    qc_graph_free(g);
 }

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The files of a report, as users' scripts read them. For report.html see test_page.c, for the record
    tests/quantize/test_record.c. */
-#include <criterion/criterion.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "export/formats/exporter.h"
 #include "export/report/report.h"
+#include "tests/check.h"
 
 /* Layers as a record has them: names that a CSV file must quote, and numbers that there are none of. */
 static const char layers[] =
@@ -34,9 +30,8 @@ static const char layers[] =
 
 static struct qc_json *example(void)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_json *record = QC_JSON("tool %s version %s", "qcalib", "1.2.3"), *list = NULL;
-    cr_assert(qc_json_parse(&list, layers, strlen(layers), &st), "%s", st.message);
+    MUST(qc_json_parse(&list, layers, strlen(layers), ST));
     qc_json_set(record, "layers", list);
     return record;
 }
@@ -84,27 +79,25 @@ static size_t column(char *header[FIELDS], size_t count, const char *name)
 
 static char *written(const char *folder, const char *name, struct qc_arena *a)
 {
-    struct qc_status st = QC_STATUS_INIT;
     char path[512];
     void *text = NULL;
     size_t size;
     qc_text(path, sizeof path, "%s/%s", folder, name);
-    cr_assert(qc_file_read(&text, &size, path, a, &st), "%s", st.message);
+    MUST(qc_file_read(&text, &size, path, a, ST));
     cr_expect_eq(unlink(path), 0);
     return text;
 }
 
 Test(report, layers_csv_is_the_same_table)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
     struct qc_json *json = example(), *read = NULL;
     char folder[64], *header[FIELDS], *row[FIELDS];
     size_t columns, count;
     qc_text(folder, sizeof folder, "report_%ld/inner", (long)getpid());
-    cr_assert(qc_report_write(json, folder, &st), "%s", st.message);
+    MUST(qc_report_write(json, folder, ST));
     char *text = written(folder, "report.json", a), *csv = written(folder, "layers.csv", a);
-    cr_expect(qc_json_parse(&read, text, strlen(text), &st), "%s", st.message);
+    SHOULD(qc_json_parse(&read, text, strlen(text), ST));
     qc_json_free(read);
 
     char *rest = record(csv, header, &columns);
@@ -164,18 +157,14 @@ Test(report, layers_csv_is_the_same_table)
 
 Test(report, a_folder_that_cannot_be_made_is_an_error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_json *json = example();
-    cr_expect(!qc_report_write(json, "/dev/null/report", &st));
-    cr_expect(st.code == QC_MACHINE && strstr(st.message, "/dev/null"), "%s", st.message);
-    qc_json_free(json);
+    OWN(qc_json) *json = example();
+    REFUSES(qc_report_write(json, "/dev/null/report", ST), QC_MACHINE, "/dev/null");
 }
 
 /* A limit on the size of files stands for a full disk. */
 Test(report, of_a_report_that_cannot_be_written_nothing_is_left)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_json *json = example();
+    OWN(qc_json) *json = example();
     struct rlimit limit;
     char top[] = "report_XXXXXX", folder[64];
     cr_assert_not_null(mkdtemp(top));
@@ -183,12 +172,11 @@ Test(report, of_a_report_that_cannot_be_written_nothing_is_left)
     limit.rlim_cur = 100;
     signal(SIGXFSZ, SIG_IGN);
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    cr_expect(!qc_report_write(json, qc_text(folder, sizeof folder, "%s/a//b/c/", top), &st));
+    cr_expect(!qc_report_write(json, qc_text(folder, sizeof folder, "%s/a//b/c/", top), ST));
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_FSIZE, &limit);
-    cr_expect(st.code == QC_MACHINE && strstr(st.message, "report.json"), "%s", st.message);
+    cr_expect(failure.code == QC_MACHINE && strstr(failure.message, "report.json"), "%s", failure.message);
     cr_expect_eq(rmdir(top), 0, "something is left in the folder");
-    qc_json_free(json);
 }
 
 /* ---- The registry ---- */

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph_cases.h"
 
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "graph/text/text.h"
-#include "tests/graph_reader/test_graph.h"
+#include "tests/check.h"
 
 /* Expected shapes follow the text of the ONNX operator documentation; those without free dimensions are also in
    infer_reference.txt, which ONNX Runtime made. */
@@ -335,9 +330,8 @@ char *graph_case_text(const struct graph_case *c)
 
 char *print_graph(const struct qc_graph *g)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    char *text = qc_graph_print(g, &QC_TEXT_ALL, &st);
-    cr_assert_not_null(text, "%s", st.message);
+    char *text = qc_graph_print(g, &QC_TEXT_ALL, ST);
+    MUST(text);
     return text;
 }
 

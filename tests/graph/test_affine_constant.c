@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Constants of stored integers with qparams. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/core/rebuild.h"
 #include "graph/core/verify.h"
 #include "graph/text/text.h"
+#include "tests/check.h"
 #include "tests/graph_reader/graph_reader.h"
 
 static const char model[] = "graph \"g\" opset 13\n"
@@ -29,71 +27,58 @@ static struct qc_graph *parse(const char *text, struct qc_status *st)
 
 Test(affine_constant, text_parses_back_and_verifies)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_text_options all = QC_TEXT_ALL;
-    struct qc_graph *g = parse(model, &st);
-    cr_assert(g, "%s", st.message);
-    cr_expect(qc_graph_verify(g, &st), "%s", st.message);
-    char *text = qc_graph_print(g, &all, &st);
+    OWN(qc_graph) *g = parse(model, ST);
+    MUST(g);
+    SHOULD(qc_graph_verify(g, ST));
+    QC_FREED char *text = qc_graph_print(g, &all, ST);
     cr_expect_str_eq(text, model);
     const struct qc_value *w = qc_value(g, qc_graph_find_value(g, "w"));
     cr_expect(w->type.qparams == 1 && w->type.axis == 1 && w->type.dtype == QC_I8);
     cr_expect_eq(qc_graph_parameters(g, qc_graph_find_value(g, "w")), &g->qparams_of[1]);
-    free(text);
-    qc_graph_free(g);
 }
 
 Test(affine_constant, a_pass_copies_it_with_its_qparams)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_text_options all = QC_TEXT_ALL;
-    struct qc_graph *g = parse(model, &st), *copy = NULL;
+    OWN(qc_graph) *g = parse(model, ST), *copy = NULL;
     struct qc_rebuild r = {0};
-    cr_assert(g && qc_rebuild_begin(&r, g, &st) && qc_rebuild_finish(&copy, &r, &st), "%s", st.message);
+    MUST(g && qc_rebuild_begin(&r, g, ST) && qc_rebuild_finish(&copy, &r, ST));
     qc_rebuild_free(&r);
-    cr_expect(qc_graph_verify(copy, &st), "%s", st.message);
-    char *text = qc_graph_print(copy, &all, &st);
+    SHOULD(qc_graph_verify(copy, ST));
+    QC_FREED char *text = qc_graph_print(copy, &all, ST);
     cr_expect(strstr(text, "i8[3,2] @1 axis 1 = {1, -2, 3, 4, 5, -128}"), "%s", text);
-    free(text);
-    qc_graph_free(copy);
-    qc_graph_free(g);
 }
 
 Test(affine_constant, equal_integers_in_different_qparams_are_different)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
+    OWN(qc_graph) *g = qc_graph_new(ST);
     const struct qc_shape shape = QC_SHAPE(2);
-    struct qc_tensor *t = qc_tensor_of(QC_I8, &shape, (const int8_t[]){1, 2}, &st);
+    OWN(qc_tensor) *t = qc_tensor_of(QC_I8, &shape, (const int8_t[]){1, 2}, ST);
     qc_id quantizer[2], id[2];
     for (int i = 0; i < 2; i++) {
-        quantizer[i] = qc_graph_add_quantizer(g, &(struct qc_qparams){.name = i ? "b" : "a", .dtype = QC_I8}, &st);
-        cr_assert(qc_graph_bind_quantizer(g, quantizer[i], 1, (const float[]){1}, (const int32_t[]){0}, &st));
-        id[i] = qc_graph_add_affine_constant(g, "c", t, quantizer[i], 0, &st);
-        cr_expect_eq(qc_graph_add_affine_constant(g, "again", t, quantizer[i], 0, &st), id[i]);
+        quantizer[i] = qc_graph_add_quantizer(g, &(struct qc_qparams){.name = i ? "b" : "a", .dtype = QC_I8}, ST);
+        MUST(qc_graph_bind_quantizer(g, quantizer[i], 1, (const float[]){1}, (const int32_t[]){0}, ST));
+        id[i] = qc_graph_add_affine_constant(g, "c", t, quantizer[i], 0, ST);
+        cr_expect_eq(qc_graph_add_affine_constant(g, "again", t, quantizer[i], 0, ST), id[i]);
     }
-    const qc_id real = qc_graph_add_constant(g, "c", t, &st);
+    const qc_id real = qc_graph_add_constant(g, "c", t, ST);
     cr_expect(id[0] && id[1] && real && id[0] != id[1] && id[0] != real && id[1] != real);
-    qc_tensor_unref(t);
-    qc_graph_free(g);
 }
 
 Test(affine_constant, simulated_ones_are_held_in_f32)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
+    OWN(qc_graph) *g = qc_graph_new(ST);
     const struct qc_shape shape = QC_SHAPE(2);
-    struct qc_tensor *t = qc_tensor_of(QC_U8, &shape, (const uint8_t[]){1, 255}, &st);
+    OWN(qc_tensor) *t = qc_tensor_of(QC_U8, &shape, (const uint8_t[]){1, 255}, ST);
     g->simulated = true;
-    const qc_id quantizer = qc_graph_add_quantizer(g, &(struct qc_qparams){.name = "a", .dtype = QC_U8}, &st);
-    cr_assert(qc_graph_bind_quantizer(g, quantizer, 1, (const float[]){1}, (const int32_t[]){7}, &st));
-    const qc_id id = qc_graph_add_affine_constant(g, "c", t, quantizer, 0, &st);
-    cr_assert(id && qc_graph_add_output(g, "c", id, &st));
+    const qc_id quantizer = qc_graph_add_quantizer(g, &(struct qc_qparams){.name = "a", .dtype = QC_U8}, ST);
+    MUST(qc_graph_bind_quantizer(g, quantizer, 1, (const float[]){1}, (const int32_t[]){7}, ST));
+    const qc_id id = qc_graph_add_affine_constant(g, "c", t, quantizer, 0, ST);
+    cr_assert(id && qc_graph_add_output(g, "c", id, ST));
     cr_expect_eq(qc_value(g, id)->type.dtype, QC_F32);
     cr_expect_eq(qc_constant_of(g, id)->dtype, QC_U8);
-    cr_expect(qc_graph_verify(g, &st), "%s", st.message);
-    qc_tensor_unref(t);
-    qc_graph_free(g);
+    SHOULD(qc_graph_verify(g, ST));
 }
 
 Test(affine_constant, what_does_not_fit_is_an_error)
@@ -110,15 +95,14 @@ Test(affine_constant, what_does_not_fit_is_an_error)
         {"i8[3,2] @1 axis 1", "i8[3,2] @9 axis 1", "qparams @9 does not exist"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         char text[2 * sizeof model];
         const char *at = strstr(model, cases[i].from);
         cr_assert(at, "%s", cases[i].from);
         qc_text(text, sizeof text, "%.*s%s%s", (int)(at - model), model, cases[i].to, at + strlen(cases[i].from));
-        struct qc_graph *g = parse(text, &st);
+        OWN(qc_graph) *g = parse(text, ST);
         cr_expect_null(g, "case %zu", i);
-        cr_expect_eq(st.code, QC_BAD_INPUT);
-        cr_expect(strstr(st.message, cases[i].expected), "expected '%s' in '%s'", cases[i].expected, st.message);
-        qc_graph_free(g);
+        cr_expect_eq(failure.code, QC_BAD_INPUT);
+        cr_expect(strstr(failure.message, cases[i].expected), "expected '%s' in '%s'", cases[i].expected,
+                  failure.message);
     }
 }

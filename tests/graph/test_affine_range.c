@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Levels, scale and zero point from a range, one number to its level and back. Expected values by hand from the
    formulas of ONNX's DynamicQuantizeLinear-11 and QuantizeLinear-13. */
-#include <criterion/criterion.h>
 #include <float.h>
 
 #include "graph/types/dtype.h"
+#include "tests/check.h"
 
 Test(numerics, levels)
 {

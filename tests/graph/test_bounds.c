@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <math.h>
 
 #include "graph/core/bounds.h"
 #include "graph_cases.h"
-#include "tests/graph_reader/test_graph.h"
+#include "tests/check.h"
 
 #define X "graph \"g\"\ninput %1 \"x\" f32[N,3,4,4]\n"
 #define INF ((double)INFINITY)
@@ -43,15 +41,12 @@ Test(bounds, follow_from_the_ops)
         {X "%2 \"y\" = Relu(%1)\noutput \"y\" %2\n", "x", -INF, INF},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_graph *g = test_graph(cases[i].text);
-        struct qc_arena *a = qc_arena_new();
-        const struct qc_bounds *b = qc_graph_bounds(g, a, &st);
-        cr_assert(a && b, "%s", st.message);
+        OWN(qc_graph) *g = test_graph(cases[i].text);
+        QC_ARENA_SCOPE *a = qc_arena_new();
+        const struct qc_bounds *b = qc_graph_bounds(g, a, ST);
+        MUST(a && b);
         qc_id v = qc_graph_find_value(g, cases[i].value);
         cr_expect(v && b[v].lo == cases[i].lo && b[v].hi == cases[i].hi, "[%g, %g], expected [%g, %g]:\n%s", b[v].lo,
                   b[v].hi, cases[i].lo, cases[i].hi, cases[i].text);
-        qc_arena_free(a);
-        qc_graph_free(g);
     }
 }

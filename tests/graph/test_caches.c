@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which inputs are caches, and along which axis their heads lie. */
-#include <criterion/criterion.h>
 
 #include "graph/core/uses.h"
 #include "graph_cases.h"
-#include "tests/graph_reader/test_graph.h"
+#include "tests/check.h"
 
 static const char model[] = "graph \"m\" opset 13\n"
                             "input %1 \"past\" f32[N,2,N,4]\n" /* appended to, and asked for its shape */
@@ -41,11 +40,10 @@ Test(caches, are_inputs_to_which_a_concat_appends)
         qc_id joined; /* 0: no cache */
         int axis, heads;
     } expected[] = {{13, 2, 1}, {16, 1, 2}, {17, 1, -1}, {18, 2, -1}, {0}, {0}, {0}, {0}, {0}, {0}, {0}, {0}};
-    struct qc_graph *g = test_graph(model);
-    struct qc_arena *a = qc_arena_new();
-    struct qc_status st = QC_STATUS_INIT;
+    OWN(qc_graph) *g = test_graph(model);
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_uses u;
-    cr_assert(qc_uses_of(&u, g, a, &st), "%s", st.message);
+    MUST(qc_uses_of(&u, g, a, ST));
     for (size_t i = 0; i < g->input_count; i++) {
         struct qc_cache c;
         const bool found = qc_cache_of(&c, &u, g->inputs[i].value);
@@ -55,6 +53,4 @@ Test(caches, are_inputs_to_which_a_concat_appends)
         cr_expect_eq(c.axis, expected[i].axis, "%s", g->inputs[i].name);
         cr_expect_eq(qc_cache_heads(g, &c), expected[i].heads, "%s", g->inputs[i].name);
     }
-    qc_arena_free(a);
-    qc_graph_free(g);
 }

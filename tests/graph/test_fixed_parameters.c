@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
 
 #include "graph/types/op.h"
+#include "tests/check.h"
 
 Test(fixed_parameters, tflite_fixes_the_parameters_of_results_of_known_range)
 {

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "graph/core/graph.h"
+#include "tests/check.h"
 
 struct fixture {
     struct qc_graph *g;
@@ -215,10 +213,9 @@ Test(build, mistakes_are_a_status_that_names_op_and_node)
         {{.op = QC_OP_Relu, .name = "n", .input_count = 1, .inputs = &f.x, .attr_count = 33}, "33 attributes"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
-        cr_expect_eq(qc_graph_add(f.g, &cases[i].def, &st), 0);
-        cr_expect_eq(st.code, QC_BAD_INPUT);
-        cr_expect(strstr(st.message, cases[i].part), "expected '%s' in '%s'", cases[i].part, st.message);
+        cr_expect_eq(qc_graph_add(f.g, &cases[i].def, ST), 0);
+        cr_expect_eq(failure.code, QC_BAD_INPUT);
+        cr_expect(strstr(failure.message, cases[i].part), "expected '%s' in '%s'", cases[i].part, failure.message);
     }
     cr_expect_eq(f.g->node_count, 0);
     cr_expect_eq(f.g->value_count, 2);

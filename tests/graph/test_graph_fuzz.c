@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/core/verify.h"
 #include "graph_cases.h"
-#include "tests/graph_reader/test_graph.h"
+#include "tests/check.h"
 
 /* xorshift64*: the same sequence everywhere. */
 static uint64_t next(uint64_t *state)
@@ -99,17 +96,17 @@ static bool try_mutation(const char *seed, uint64_t *state)
     enum { ROOM = 512 };
     size_t size = strlen(seed), capacity = size + ROOM;
     char *text = malloc(capacity);
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = NULL;
     memcpy(text, seed, size);
     size = mutate(text, size, capacity, state);
     char *exact = malloc(size ? size : 1); /* so that a read behind the end is seen */
     memcpy(exact, text, size);
-    bool ok = qc_graph_parse(&g, exact, size, &st);
+    bool ok = qc_graph_parse(&g, exact, size, ST);
     free(text);
     free(exact);
     if (!ok) {
-        cr_expect(st.code == QC_BAD_INPUT || st.code == QC_UNSUPPORTED, "code %d: %s", (int)st.code, st.message);
+        cr_expect(failure.code == QC_BAD_INPUT || failure.code == QC_UNSUPPORTED, "code %d: %s", (int)failure.code,
+                  failure.message);
         cr_expect_null(g);
         return false;
     }
@@ -145,9 +142,8 @@ Test(fuzz, mutated_texts_are_parsed_or_refused)
     uint64_t state = 20240607;
     size_t accepted = 0;
     for (size_t i = 0; i < 1500; i++) {
-        char *text = graph_case_text(&graph_cases[i % graph_case_count]);
+        QC_FREED char *text = graph_case_text(&graph_cases[i % graph_case_count]);
         accepted += try_mutation(text, &state);
-        free(text);
     }
     for (size_t i = 0; i < 1000; i++) accepted += try_mutation(affine, &state);
     cr_expect(accepted > 25 && accepted < 2475, "%zu of 2500 accepted: the mutations are too strong or too weak",
@@ -168,24 +164,21 @@ static int64_t small(struct pool *p)
 
 static qc_id random_constant(struct pool *p)
 {
-    struct qc_status st = QC_STATUS_INIT;
     int64_t values[8] = {0};
     struct qc_shape s = {.rank = below(&p->state, 6) ? 1 : 0, .dim = {(int64_t)below(&p->state, 9)}};
     if (s.rank == 0) s.dim[0] = 0;
     for (int i = 0; i < 8; i++) values[i] = small(p);
-    struct qc_tensor *t = qc_tensor_of(QC_I64, &s, values, &st);
-    qc_id v = qc_graph_add_constant(p->g, NULL, t, &st);
-    qc_tensor_unref(t);
+    OWN(qc_tensor) *t = qc_tensor_of(QC_I64, &s, values, ST);
+    qc_id v = qc_graph_add_constant(p->g, NULL, t, ST);
     return v;
 }
 
 static qc_id random_input(struct pool *p)
 {
     static const enum qc_dtype types[] = {QC_F32, QC_F32, QC_F32, QC_F32, QC_I64, QC_BOOL, QC_U8, QC_F16};
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_shape s = {.rank = (int)below(&p->state, 7) - 1};
     for (int i = 0; i < s.rank; i++) s.dim[i] = (int64_t)below(&p->state, 6) - 1;
-    return qc_graph_add_input(p->g, "in", types[below(&p->state, 8)], &s, &st);
+    return qc_graph_add_input(p->g, "in", types[below(&p->state, 8)], &s, ST);
 }
 
 static bool random_node(struct pool *p)
@@ -194,7 +187,6 @@ static bool random_node(struct pool *p)
                                         "kernel_shape", "group", "keepdims", "to",           "blocksize",
                                         "auto_pad",     "mode",  "alpha",    "output_shape", "dilations",
                                         "ceil_mode",    "start", "size",     "transB",       "num_outputs"};
-    struct qc_status st = QC_STATUS_INIT;
     enum qc_op op = (enum qc_op)(1 + below(&p->state, QC_OP_COUNT - 1));
     const struct qc_op_info *info = qc_op_info(op);
     qc_id inputs[9];
@@ -228,7 +220,7 @@ static bool random_node(struct pool *p)
                                               .inputs = inputs,
                                               .attr_count = attr_count,
                                               .attrs = attrs},
-                        &st) != 0;
+                        ST) != 0;
 }
 
 Test(fuzz, random_graphs_verify_and_go_round)
@@ -242,13 +234,12 @@ Test(fuzz, random_graphs_verify_and_go_round)
         cr_assert(qc_graph_add_output(p.g, "y", (qc_id)p.g->value_count, &st));
         cr_assert(qc_graph_verify(p.g, &st), "%s", st.message);
         char *once = print_graph(p.g), *twice;
-        struct qc_graph *h = test_graph(once);
+        OWN(qc_graph) *h = test_graph(once);
         twice = print_graph(h);
         cr_expect_str_eq(once, twice);
         free(once);
         free(twice);
         qc_graph_free(p.g);
-        qc_graph_free(h);
     }
     cr_expect_geq(made, 1000, "only %zu nodes were accepted", made);
 }

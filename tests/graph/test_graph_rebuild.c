@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/core/rebuild.h"
 #include "graph/core/verify.h"
 #include "graph_cases.h"
-#include "tests/graph_reader/test_graph.h"
+#include "tests/check.h"
 
 static const char model[] = "graph \"m\" opset 13\n"
                             "qparams @1 quantizer \"x\" u8 asymmetric bound scale 0.5 zero 3 observed %1 %8\n"
@@ -44,10 +40,9 @@ static struct qc_graph *copy(const struct qc_graph *g)
 {
     struct qc_rebuild r;
     struct qc_graph *to = NULL;
-    struct qc_status st = QC_STATUS_INIT;
-    cr_assert(qc_rebuild_begin(&r, g, &st) && qc_rebuild_finish(&to, &r, &st), "%s", st.message);
+    MUST(qc_rebuild_begin(&r, g, ST) && qc_rebuild_finish(&to, &r, ST));
     qc_rebuild_free(&r);
-    cr_assert(qc_graph_verify(to, &st), "%s", st.message);
+    MUST(qc_graph_verify(to, ST));
     return to;
 }
 
@@ -55,88 +50,72 @@ Test(rebuild, what_outputs_need_is_copied_as_it_is)
 {
     struct qc_graph *g = test_graph(model), *c = copy(g);
     qc_graph_free(g); /* the copy stands alone */
-    char *text = print_graph(c);
+    QC_FREED char *text = print_graph(c);
     cr_expect_str_eq(text, copied);
-    free(text);
     qc_graph_free(c);
 }
 
 Test(rebuild, a_second_copy_changes_nothing)
 {
-    struct qc_graph *g = test_graph(copied), *c = copy(g);
-    char *a = print_graph(g), *b = print_graph(c);
+    OWN(qc_graph) *g = test_graph(copied), *c = copy(g);
+    QC_FREED char *a = print_graph(g), *b = print_graph(c);
     cr_expect_str_eq(a, b);
-    free(a);
-    free(b);
-    qc_graph_free(g);
-    qc_graph_free(c);
 }
 
 /* Equal constants with names of their own are apart (tests/graph_reader). */
 Test(rebuild, constants_that_are_apart_stay_apart)
 {
-    struct qc_graph *g = test_graph(
-                        "graph\ninput %1 \"x\" i8[2]\nconst %2 \"z\" i8[] = {0}\nconst %3 \"z_1\" i8[] = {0}\n"
-                        "%4 = Add(%1, %3)\n%5 = Sub(%4, %2)\nconst %6 \"z_2\" i8[] = {0}\n"
-                        "%7 = Mul(%5, %6)\noutput \"o\" %7\n"),
-                    *once = copy(g), *twice = copy(once);
+    OWN(qc_graph) *g =
+                      test_graph("graph\ninput %1 \"x\" i8[2]\nconst %2 \"z\" i8[] = {0}\nconst %3 \"z_1\" i8[] = {0}\n"
+                                 "%4 = Add(%1, %3)\n%5 = Sub(%4, %2)\nconst %6 \"z_2\" i8[] = {0}\n"
+                                 "%7 = Mul(%5, %6)\noutput \"o\" %7\n"),
+                  *once = copy(g), *twice = copy(once);
     for (unsigned i = 0; i < 3; i++) {
         const char *name = ((const char *[]){"z", "z_1", "z_2"})[i];
         const qc_id v = qc_graph_find_value(once, name), w = qc_graph_find_value(twice, name);
         cr_expect(v && qc_constant_of(once, v), "%s", name);
         cr_expect(w && qc_constant_of(twice, w), "%s", name);
     }
-    qc_graph_free(twice);
-    qc_graph_free(once);
-    qc_graph_free(g);
 }
 
 Test(rebuild, a_mapped_value_stands_for_the_old_one_everywhere)
 {
-    struct qc_graph *g = test_graph("graph\ninput %1 \"x\" f32[N,4]\n%2 \"r\" = Relu(%1)\n%3 \"a\" = Add(%2, %2)\n%4 "
-                                    "\"b\" = Mul(%2, %3)\noutput \"o\" %4\n");
+    OWN(qc_graph) *g = test_graph("graph\ninput %1 \"x\" f32[N,4]\n%2 \"r\" = Relu(%1)\n%3 \"a\" = Add(%2, %2)\n%4 "
+                                  "\"b\" = Mul(%2, %3)\noutput \"o\" %4\n");
     struct qc_rebuild r;
-    struct qc_graph *to = NULL;
-    struct qc_status st = QC_STATUS_INIT;
-    cr_assert(qc_rebuild_begin(&r, g, &st));
-    r.map[2] = qc_graph_add(r.to, &(struct qc_node_def){.op = QC_OP_Tanh, .input_count = 1, .inputs = &r.map[1]}, &st);
-    cr_assert(qc_rebuild_finish(&to, &r, &st), "%s", st.message);
+    OWN(qc_graph) *to = NULL;
+    MUST(qc_rebuild_begin(&r, g, ST));
+    r.map[2] = qc_graph_add(r.to, &(struct qc_node_def){.op = QC_OP_Tanh, .input_count = 1, .inputs = &r.map[1]}, ST);
+    MUST(qc_rebuild_finish(&to, &r, ST));
     qc_rebuild_free(&r);
     struct qc_op_counts counts;
     qc_graph_count_ops(&counts, to);
     cr_expect(counts.of[QC_OP_Relu] == 0 && counts.of[QC_OP_Tanh] == 1 && counts.of[QC_OP_Add] == 1 &&
               counts.of[QC_OP_Mul] == 1);
     cr_expect_eq(to->node_count, 3);
-    qc_graph_free(g);
-    qc_graph_free(to);
 }
 
 Test(rebuild, depth_is_no_matter)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
+    OWN(qc_graph) *g = qc_graph_new(ST);
     const struct qc_shape one = QC_SHAPE(1);
-    qc_id v = qc_graph_add_input(g, "x", QC_F32, &one, &st);
+    qc_id v = qc_graph_add_input(g, "x", QC_F32, &one, ST);
     for (int i = 0; i < 20000; i++)
         v = qc_graph_add(g, &(struct qc_node_def){.op = i % 2 ? QC_OP_Relu : QC_OP_Neg, .input_count = 1, .inputs = &v},
-                         &st);
-    cr_assert(v && qc_graph_add_output(g, "y", v, &st), "%s", st.message);
-    struct qc_graph *c = copy(g);
+                         ST);
+    MUST(v && qc_graph_add_output(g, "y", v, ST));
+    OWN(qc_graph) *c = copy(g);
     cr_expect_eq(c->node_count, 20000);
-    qc_graph_free(g);
-    qc_graph_free(c);
 }
 
 Test(rebuild, an_unfinished_one_is_freed)
 {
-    struct qc_graph *g = test_graph(model);
+    OWN(qc_graph) *g = test_graph(model);
     struct qc_rebuild r;
-    struct qc_status st = QC_STATUS_INIT;
-    cr_assert(qc_rebuild_begin(&r, g, &st));
-    cr_expect_neq(qc_rebuild_value(&r, 8, &st), 0);
-    cr_expect_eq(qc_rebuild_value(&r, 8, &st), r.map[8]);
+    MUST(qc_rebuild_begin(&r, g, ST));
+    cr_expect_neq(qc_rebuild_value(&r, 8, ST), 0);
+    cr_expect_eq(qc_rebuild_value(&r, 8, ST), r.map[8]);
     qc_rebuild_free(&r);
     qc_rebuild_free(&r);
     qc_rebuild_free(NULL);
-    qc_graph_free(g);
 }

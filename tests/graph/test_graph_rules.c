@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph_cases.h"
-#include "tests/graph_reader/test_graph.h"
+#include "tests/check.h"
 
 /* Types of the results of the last node, as in graph_case.expected. */
 static void results_text(char buf[1024], const struct qc_graph *g)
@@ -23,11 +19,10 @@ Test(rules, give_the_shapes_of_the_operator_documentation)
 {
     for (size_t i = 0; i < graph_case_count; i++) {
         char *text = graph_case_text(&graph_cases[i]), got[1024];
-        struct qc_graph *g = test_graph(text);
+        OWN(qc_graph) *g = test_graph(text);
         results_text(got, g);
         cr_expect_str_eq(got, graph_cases[i].expected, "%s of %s: expected %s, got %s", graph_cases[i].node,
                          graph_cases[i].inputs, graph_cases[i].expected, got);
-        qc_graph_free(g);
         free(text);
     }
 }
@@ -45,11 +40,11 @@ Test(rules, agree_with_onnx_runtime)
                     *expected = strtok_r(NULL, "\n", &save);
         cr_assert(inputs && node && expected, "line %zu", cases);
         struct graph_case c = {.inputs = inputs, .node = node, .expected = expected};
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_graph *g = NULL;
         char *text = graph_case_text(&c), got[1024] = "";
-        if (qc_graph_parse(&g, text, strlen(text), &st)) results_text(got, g);
-        cr_expect_str_eq(got, expected, "%s of %s: expected %s, got %s %s", node, inputs, expected, got, st.message);
+        if (qc_graph_parse(&g, text, strlen(text), ST)) results_text(got, g);
+        cr_expect_str_eq(got, expected, "%s of %s: expected %s, got %s %s", node, inputs, expected, got,
+                         failure.message);
         qc_graph_free(g);
         free(text);
         cases++;
@@ -62,18 +57,17 @@ Test(rules, refuse_what_does_not_fit_with_code_and_reason)
 {
     for (size_t i = 0; i < bad_graph_case_count; i++) {
         const struct graph_case *c = &bad_graph_cases[i];
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_graph *g = NULL;
-        char *text = graph_case_text(c);
-        bool ok = qc_graph_parse(&g, text, strlen(text), &st);
+        QC_FREED char *text = graph_case_text(c);
+        bool ok = qc_graph_parse(&g, text, strlen(text), ST);
         cr_expect(!ok, "accepted: %s of %s", c->node, c->inputs);
         cr_expect_null(g);
-        cr_expect_eq(st.code, c->code, "%s of %s: code %d, %s", c->node, c->inputs, (int)st.code, st.message);
-        cr_expect(strstr(st.message, c->expected), "%s of %s: expected '%s' in '%s'", c->node, c->inputs, c->expected,
-                  st.message);
-        cr_expect(strstr(st.message, "node 'y0' ("), "the message names the node: %s", st.message);
+        cr_expect_eq(failure.code, c->code, "%s of %s: code %d, %s", c->node, c->inputs, (int)failure.code,
+                     failure.message);
+        cr_expect(strstr(failure.message, c->expected), "%s of %s: expected '%s' in '%s'", c->node, c->inputs,
+                  c->expected, failure.message);
+        cr_expect(strstr(failure.message, "node 'y0' ("), "the message names the node: %s", failure.message);
         if (ok) qc_graph_free(g);
-        free(text);
     }
 }
 
@@ -98,16 +92,14 @@ Test(rules, unary_rows_keep_the_type)
     for (int op = 1; op < QC_OP_COUNT; op++) {
         const struct qc_op_info *info = qc_op_info((enum qc_op)op);
         if (!info->unary) continue;
-        struct qc_graph *g = qc_graph_new(&QC_STATUS_INIT);
-        struct qc_status st = QC_STATUS_INIT;
+        OWN(qc_graph) *g = qc_graph_new(&QC_STATUS_INIT);
         const struct qc_shape shape = QC_SHAPE(QC_FREE, 3);
-        qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, &st), k = qc_graph_add_input(g, "k", QC_I64, &shape, &st);
-        qc_id y = qc_graph_add(g, &(struct qc_node_def){.op = (enum qc_op)op, .input_count = 1, .inputs = &x}, &st);
-        cr_assert_neq(y, 0, "%s", st.message);
+        qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, ST), k = qc_graph_add_input(g, "k", QC_I64, &shape, ST);
+        qc_id y = qc_graph_add(g, &(struct qc_node_def){.op = (enum qc_op)op, .input_count = 1, .inputs = &x}, ST);
+        cr_assert_neq(y, 0, "%s", failure.message);
         cr_expect_eq(qc_value(g, y)->type.dtype, QC_F32);
         cr_expect(qc_shape_equal(&qc_value(g, y)->type.shape, &qc_value(g, x)->type.shape));
-        cr_expect_eq(qc_graph_add(g, &(struct qc_node_def){.op = (enum qc_op)op, .input_count = 1, .inputs = &k}, &st),
+        cr_expect_eq(qc_graph_add(g, &(struct qc_node_def){.op = (enum qc_op)op, .input_count = 1, .inputs = &k}, ST),
                      0);
-        qc_graph_free(g);
     }
 }

@@ -1,78 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
 #include <float.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph_cases.h"
-#include "tests/graph_reader/test_graph.h"
+#include "tests/check.h"
 
 static qc_id quantizer(struct qc_graph *g, const char *name, enum qc_dtype t, bool per_channel)
 {
-    struct qc_status st = QC_STATUS_INIT;
     qc_id s = qc_graph_add_quantizer(g,
                                      &(struct qc_qparams){.name = name,
                                                           .dtype = t,
                                                           .per_channel = per_channel,
                                                           .restricted = per_channel,
                                                           .symmetry = QC_SYMMETRIC},
-                                     &st);
-    cr_assert_neq(s, 0, "%s", st.message);
+                                     ST);
+    cr_assert_neq(s, 0, "%s", failure.message);
     return s;
 }
 
 Test(qparams_of, a_quantizer_is_one_per_name_and_starts_unbound)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
+    OWN(qc_graph) *g = qc_graph_new(ST);
     qc_id a = quantizer(g, "a", QC_U8, false), b = quantizer(g, "b", QC_I8, true);
     cr_expect(a == 1 && b == 2);
     cr_expect_eq(quantizer(g, "a", QC_U8, false), a);
     cr_expect_eq(g->qparams_of[a].state, QC_QPARAMS_UNBOUND);
     struct qc_levels full = qc_qparams_levels(&g->qparams_of[a]), restricted = qc_qparams_levels(&g->qparams_of[b]);
     cr_expect(full.lo == 0 && full.hi == 255 && restricted.lo == -127 && restricted.hi == 127);
-    qc_graph_free(g);
 }
 
 Test(qparams_of, a_product_multiplies_in_float32_whatever_is_bound_first)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
+    OWN(qc_graph) *g = qc_graph_new(ST);
     qc_id a = quantizer(g, "a", QC_U8, false), w = quantizer(g, "w", QC_I8, true),
-          p = qc_graph_add_product(g, a, w, &st);
-    cr_expect_eq(qc_graph_add_product(g, a, w, &st), p);
-    cr_expect_neq(qc_graph_add_product(g, w, a, &st), p);
+          p = qc_graph_add_product(g, a, w, ST);
+    cr_expect_eq(qc_graph_add_product(g, a, w, ST), p);
+    cr_expect_neq(qc_graph_add_product(g, w, a, ST), p);
     const float sw[] = {0.1f, 0.3f, 1e-3f}, sa = 0.7f;
-    cr_assert(qc_graph_bind_quantizer(g, w, 3, sw, (int32_t[]){0, 0, 0}, &st), "%s", st.message);
+    MUST(qc_graph_bind_quantizer(g, w, 3, sw, (int32_t[]){0, 0, 0}, ST));
     cr_expect_eq(g->qparams_of[p].state, QC_QPARAMS_UNBOUND);
-    cr_assert(qc_graph_bind_quantizer(g, a, 1, &sa, &(int32_t){7}, &st));
+    MUST(qc_graph_bind_quantizer(g, a, 1, &sa, &(int32_t){7}, ST));
     cr_assert_eq(g->qparams_of[p].state, QC_QPARAMS_BOUND);
     cr_expect(g->qparams_of[p].dtype == QC_I32 && g->qparams_of[p].per_channel && g->qparams_of[p].count == 3);
     for (int i = 0; i < 3; i++)
         cr_expect(g->qparams_of[p].scale[i] == sa * sw[i] && g->qparams_of[p].zero_point[i] == 0);
-    cr_assert(qc_graph_bind_quantizer(g, a, 1, &(float){2}, &(int32_t){0}, &st));
+    MUST(qc_graph_bind_quantizer(g, a, 1, &(float){2}, &(int32_t){0}, ST));
     cr_expect_eq(g->qparams_of[p].scale[1], 2 * sw[1], "binding again changes the product");
     qc_graph_turn_off_quantizer(g, a);
     cr_expect_neq(g->qparams_of[p].state, QC_QPARAMS_BOUND);
-    qc_graph_free(g);
 }
 
 Test(qparams_of, names_with_a_star_are_not_products)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
+    OWN(qc_graph) *g = qc_graph_new(ST);
     qc_id a = quantizer(g, "a", QC_U8, false), b = quantizer(g, "b", QC_U8, false),
-          ab = qc_graph_add_product(g, a, b, &st);
+          ab = qc_graph_add_product(g, a, b, ST);
     qc_id star = quantizer(g, "a*b", QC_U8, false), c = quantizer(g, "c", QC_U8, false),
           bc = quantizer(g, "b*c", QC_U8, false);
     cr_expect_eq(g->qparams_of[star].kind, QC_QPARAMS_QUANTIZER);
-    qc_id left = qc_graph_add_product(g, star, c, &st), right = qc_graph_add_product(g, a, bc, &st);
+    qc_id left = qc_graph_add_product(g, star, c, ST), right = qc_graph_add_product(g, a, bc, ST);
     cr_expect(left != right && left != ab, "both are called a*b*c");
-    cr_expect_eq(qc_graph_add_product(g, a, bc, &st), right);
-    cr_expect_eq(qc_graph_add_product(g, star, c, &st), left);
-    qc_graph_free(g);
+    cr_expect_eq(qc_graph_add_product(g, a, bc, ST), right);
+    cr_expect_eq(qc_graph_add_product(g, star, c, ST), left);
 }
 
 Test(qparams_of, binding_refuses_what_is_no_parameter)
@@ -87,20 +75,16 @@ Test(qparams_of, binding_refuses_what_is_no_parameter)
         {NAN, 0, 1, "nan"},          {FLT_MIN / 2, 0, 1, "scale"}, {1, 256, 1, "zero point 256 is outside u8 [0, 255]"},
         {1, -1, 1, "zero point -1"}, {1, 0, 0, "0 scales"},        {1, 0, 2, "2 scales for a per-tensor quantizer"},
     };
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
+    OWN(qc_graph) *g = qc_graph_new(ST);
     qc_id a = quantizer(g, "a", QC_U8, false);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        st = QC_STATUS_INIT;
         const float scale[] = {cases[i].scale, 1};
         const int32_t zero[] = {cases[i].zero, 0};
-        cr_expect(!qc_graph_bind_quantizer(g, a, cases[i].count, scale, zero, &st));
-        cr_expect_eq(st.code, QC_BAD_INPUT);
-        cr_expect(strstr(st.message, cases[i].part) && strstr(st.message, "'a'"), "expected '%s' in '%s'",
-                  cases[i].part, st.message);
+        REFUSES(qc_graph_bind_quantizer(g, a, cases[i].count, scale, zero, ST), QC_BAD_INPUT, "");
+        cr_expect(strstr(failure.message, cases[i].part) && strstr(failure.message, "'a'"), "expected '%s' in '%s'",
+                  cases[i].part, failure.message);
         cr_expect_eq(g->qparams_of[a].state, QC_QPARAMS_UNBOUND);
     }
-    qc_graph_free(g);
 }
 
 static const char affine[] =
@@ -139,8 +123,8 @@ static char *affine_text(bool simulated)
 Test(qparams_of, storage_is_integers_in_a_produced_graph_and_f32_in_a_simulated_one)
 {
     for (int simulated = 0; simulated < 2; simulated++) {
-        char *text = affine_text(simulated);
-        struct qc_graph *g = test_graph(text);
+        QC_FREED char *text = affine_text(simulated);
+        OWN(qc_graph) *g = test_graph(text);
         const enum qc_dtype expected[] = {QC_U8, QC_I8, QC_I32, QC_I32, QC_U8, QC_I32, QC_F32};
         const qc_id qparams_of[] = {1, 2, 3, 3, 4, 3, 0};
         for (qc_id v = 3; v <= 9; v++) {
@@ -155,8 +139,6 @@ Test(qparams_of, storage_is_integers_in_a_produced_graph_and_f32_in_a_simulated_
         cr_expect_null(qc_graph_parameters(g, 3), "unbound");
         cr_expect_null(qc_graph_parameters(g, 7), "off");
         cr_expect_eq(qc_graph_parameters(g, 4), &g->qparams_of[2]);
-        qc_graph_free(g);
-        free(text);
     }
 }
 
@@ -186,8 +168,7 @@ Test(qparams_of, ops_on_affine_values_are_checked)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         char text[1024];
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_graph *g = NULL;
+        OWN(qc_graph) *g = NULL;
         snprintf(text, sizeof text,
                  "graph\nqparams @1 quantizer \"a\" u8 asymmetric unbound\nqparams @2 quantizer \"b\" u8 asymmetric "
                  "unbound\n"
@@ -195,11 +176,10 @@ Test(qparams_of, ops_on_affine_values_are_checked)
                  "input %%1 \"x\" f32[4,4]\n%%2 : @1 = Quantize(%%1)\n%%3 : @2 = Quantize(%%1)\n%%4 : @3 axis 1 = "
                  "Quantize(%%1)\n%s\n",
                  refused[i].node);
-        cr_expect(!qc_graph_parse(&g, text, strlen(text), &st), "accepted: %s", refused[i].node);
-        cr_expect_eq(st.code == QC_BAD_INPUT || st.code == QC_UNSUPPORTED, true);
-        cr_expect(strstr(st.message, refused[i].part), "%s: expected '%s' in '%s'", refused[i].node, refused[i].part,
-                  st.message);
-        qc_graph_free(g);
+        cr_expect(!qc_graph_parse(&g, text, strlen(text), ST), "accepted: %s", refused[i].node);
+        cr_expect_eq(failure.code == QC_BAD_INPUT || failure.code == QC_UNSUPPORTED, true);
+        cr_expect(strstr(failure.message, refused[i].part), "%s: expected '%s' in '%s'", refused[i].node,
+                  refused[i].part, failure.message);
     }
 }
 
@@ -235,21 +215,19 @@ Test(qparams_of, channels_keep_their_places_or_are_refused)
 {
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         char text[1024];
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_graph *g = NULL;
+        OWN(qc_graph) *g = NULL;
         snprintf(text, sizeof text,
                  "graph\nqparams @1 quantizer \"x\" u8 asymmetric per_channel unbound\ninput %%1 \"x\" "
                  "f32[2,3,4,4]\n%%2 : @1 "
                  "axis 1 = Quantize(%%1)\n%s\n",
                  kept[i].node);
-        const bool ok = qc_graph_parse(&g, text, strlen(text), &st);
-        cr_expect_eq(ok, kept[i].axis >= 0, "%s: %s", kept[i].node, st.message);
+        const bool ok = qc_graph_parse(&g, text, strlen(text), ST);
+        cr_expect_eq(ok, kept[i].axis >= 0, "%s: %s", kept[i].node, failure.message);
         if (!ok) {
-            cr_expect(strstr(st.message, "cannot pass through"), "%s: %s", kept[i].node, st.message);
+            cr_expect(strstr(failure.message, "cannot pass through"), "%s: %s", kept[i].node, failure.message);
             continue;
         }
         const struct qc_type *t = &g->values[g->nodes[g->node_count].outputs].type;
         cr_expect(t->qparams == 1 && t->axis == kept[i].axis, "%s: axis %d", kept[i].node, t->axis);
-        qc_graph_free(g);
     }
 }

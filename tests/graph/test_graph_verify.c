@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <math.h>
-#include <string.h>
 
 #include "graph/core/verify.h"
 #include "graph_cases.h"
-#include "tests/graph_reader/test_graph.h"
+#include "tests/check.h"
 
 static const char model[] =
     "graph \"g\" opset 13\n"
@@ -241,49 +238,40 @@ static const struct {
 Test(verify, finds_each_kind_of_damage)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_graph *g = test_graph(model);
-        struct qc_status st = QC_STATUS_INIT;
-        cr_assert(qc_graph_verify(g, &st), "%s", st.message);
+        OWN(qc_graph) *g = test_graph(model);
+        MUST(qc_graph_verify(g, ST));
         cases[i].damage(g);
-        cr_expect(!qc_graph_verify(g, &st), "damage %zu passed (%s)", i, cases[i].part);
-        cr_expect_eq(st.code, QC_BAD_INPUT);
-        cr_expect(strstr(st.message, cases[i].part), "expected '%s' in '%s'", cases[i].part, st.message);
-        qc_graph_free(g);
+        cr_expect(!qc_graph_verify(g, ST), "damage %zu passed (%s)", i, cases[i].part);
+        cr_expect_eq(failure.code, QC_BAD_INPUT);
+        cr_expect(strstr(failure.message, cases[i].part), "expected '%s' in '%s'", cases[i].part, failure.message);
     }
 }
 
 Test(verify, counts_ops)
 {
-    struct qc_graph *g = test_graph(model);
+    OWN(qc_graph) *g = test_graph(model);
     struct qc_op_counts n;
     qc_graph_count_ops(&n, g);
     cr_expect(n.of[QC_OP_Conv] == 1 && n.of[QC_OP_Quantize] == 2 && n.of[QC_OP_Dequantize] == 1 &&
               n.of[QC_OP_Relu] == 0);
-    qc_graph_free(g);
 }
 
 Test(verify, a_pass_that_duplicates_a_dense_layer_is_stopped)
 {
-    struct qc_graph *one = test_graph("graph\ninput %1 \"x\" f32[2,2]\n%2 = MatMul(%1, %1)\n%3 = Relu(%2)\n");
-    struct qc_graph *two = test_graph(
+    OWN(qc_graph) *one = test_graph("graph\ninput %1 \"x\" f32[2,2]\n%2 = MatMul(%1, %1)\n%3 = Relu(%2)\n");
+    OWN(qc_graph) *two = test_graph(
         "graph\ninput %1 \"x\" f32[2,2]\n%2 = MatMul(%1, %1)\n%3 = MatMul(%2, %1)\n%4 = Relu(%2)\n%5 = Relu(%3)\n");
-    struct qc_graph *biased = test_graph("graph\ninput %1 \"x\" f32[2,2]\n%2 = Gemm(%1, %1)\n%3 = Relu(%2)\n");
-    struct qc_graph *mixed =
+    OWN(qc_graph) *biased = test_graph("graph\ninput %1 \"x\" f32[2,2]\n%2 = Gemm(%1, %1)\n%3 = Relu(%2)\n");
+    OWN(qc_graph) *mixed =
         test_graph("graph\ninput %1 \"x\" f32[2,2]\n%2 = Gemm(%1, %1)\n%3 = MatMul(%2, %1)\n%4 = Relu(%3)\n");
     struct qc_op_counts before;
-    struct qc_status st = QC_STATUS_INIT;
     qc_graph_count_ops(&before, one);
-    cr_expect(qc_graph_verify_heavy(one, &before, "none", &st));
-    cr_expect(!qc_graph_verify_heavy(two, &before, "expand", &st));
-    cr_expect(strstr(st.message, "pass 'expand' made 2 MatMul nodes of 1"), "%s", st.message);
+    SHOULD(qc_graph_verify_heavy(one, &before, "none", ST));
+    cr_expect(!qc_graph_verify_heavy(two, &before, "expand", ST));
+    SHOULD(strstr(failure.message, "pass 'expand' made 2 MatMul nodes of 1"));
     qc_graph_count_ops(&before, two);
-    st = QC_STATUS_INIT;
-    cr_expect(qc_graph_verify_heavy(one, &before, "fold", &st), "fewer is fine: %s", st.message);
+    cr_expect(qc_graph_verify_heavy(one, &before, "fold", ST), "fewer is fine: %s", failure.message);
     qc_graph_count_ops(&before, one);
-    cr_expect(qc_graph_verify_heavy(biased, &before, "round", &st), "a product may get a bias: %s", st.message);
-    cr_expect(!qc_graph_verify_heavy(mixed, &before, "round", &st), "one more, of another op");
-    qc_graph_free(mixed);
-    qc_graph_free(biased);
-    qc_graph_free(one);
-    qc_graph_free(two);
+    cr_expect(qc_graph_verify_heavy(biased, &before, "round", ST), "a product may get a bias: %s", failure.message);
+    cr_expect(!qc_graph_verify_heavy(mixed, &before, "round", ST), "one more, of another op");
 }

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/core/infer.h"
 #include "graph_cases.h"
-#include "tests/graph_reader/test_graph.h"
+#include "tests/check.h"
 
 /* Pads by hand from the formulas of ONNX Conv-11 and ConvTranspose-11: SAME_UPPER puts the odd one at the end. */
 static const struct {
@@ -39,11 +36,10 @@ Test(window, padding_and_sizes_are_those_of_the_operator_documentation)
 {
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
         const struct graph_case c = {.inputs = windows[i].inputs, .node = windows[i].node, .expected = ""};
-        char *text = graph_case_text(&c);
-        struct qc_graph *g = test_graph(text);
+        QC_FREED char *text = graph_case_text(&c);
+        OWN(qc_graph) *g = test_graph(text);
         struct qc_window w;
-        struct qc_status st = QC_STATUS_INIT;
-        cr_assert(qc_window_of(&w, g, &g->nodes[1], &st), "%s", st.message);
+        MUST(qc_window_of(&w, g, &g->nodes[1], ST));
         cr_expect_eq(w.spatial, windows[i].spatial, "%s", windows[i].node);
         cr_expect_eq(w.kernel[0], windows[i].kernel, "%s", windows[i].node);
         cr_expect_eq(w.stride[0], windows[i].stride, "%s", windows[i].node);
@@ -52,23 +48,19 @@ Test(window, padding_and_sizes_are_those_of_the_operator_documentation)
         cr_expect_eq(w.pad_end[0], windows[i].end, "%s: end %ld", windows[i].node, (long)w.pad_end[0]);
         cr_expect_eq(w.in[0], windows[i].in, "%s", windows[i].node);
         cr_expect_eq(w.out[0], windows[i].out, "%s: out %ld", windows[i].node, (long)w.out[0]);
-        qc_graph_free(g);
-        free(text);
     }
 }
 
 Test(window, flags_of_pools_are_there)
 {
-    struct qc_graph *g = test_graph("graph\ninput %1 \"x\" f32[1,1,8]\n"
-                                    "%2 = AveragePool(%1) {kernel_shape=[3], count_include_pad=1, ceil_mode=1}\n%3 = "
-                                    "AveragePool(%1) {kernel_shape=[3]}\n");
+    OWN(qc_graph) *g = test_graph("graph\ninput %1 \"x\" f32[1,1,8]\n"
+                                  "%2 = AveragePool(%1) {kernel_shape=[3], count_include_pad=1, ceil_mode=1}\n%3 = "
+                                  "AveragePool(%1) {kernel_shape=[3]}\n");
     struct qc_window w;
-    struct qc_status st = QC_STATUS_INIT;
-    cr_assert(qc_window_of(&w, g, &g->nodes[1], &st));
+    MUST(qc_window_of(&w, g, &g->nodes[1], ST));
     cr_expect(w.count_include_pad && w.ceil_mode);
-    cr_assert(qc_window_of(&w, g, &g->nodes[2], &st));
+    MUST(qc_window_of(&w, g, &g->nodes[2], ST));
     cr_expect(!w.count_include_pad && !w.ceil_mode);
-    qc_graph_free(g);
 }
 
 /* Elements by hand, as numpy's x[start:end:step] selects them. */
@@ -96,17 +88,14 @@ Test(window, slices_are_clamped_like_numpy)
 {
     for (size_t i = 0; i < sizeof slices / sizeof *slices; i++) {
         const struct graph_case c = {.inputs = slices[i].inputs, .node = "Slice(%1, %2, %3, %4, %5)", .expected = ""};
-        char *text = graph_case_text(&c);
-        struct qc_graph *g = test_graph(text);
+        QC_FREED char *text = graph_case_text(&c);
+        OWN(qc_graph) *g = test_graph(text);
         struct qc_slice s;
-        struct qc_status st = QC_STATUS_INIT;
         int a = slices[i].axis;
-        cr_assert(qc_slice_of(&s, g, &g->nodes[1], &st), "%s", st.message);
+        MUST(qc_slice_of(&s, g, &g->nodes[1], ST));
         cr_expect_eq(s.start[a], slices[i].start, "%s: start %ld", slices[i].inputs, (long)s.start[a]);
         cr_expect_eq(s.step[a], slices[i].step, "%s: step %ld", slices[i].inputs, (long)s.step[a]);
         cr_expect_eq(s.count[a], slices[i].count, "%s: count %ld", slices[i].inputs, (long)s.count[a]);
-        qc_graph_free(g);
-        free(text);
     }
 }
 
@@ -116,14 +105,10 @@ Test(window, computed_or_free_slices_are_unsupported)
                                          "f32[N];i64[1]={0};i64[1]={2};i64[1]={0};i64[1]={1}"};
     for (size_t i = 0; i < 2; i++) {
         const struct graph_case c = {.inputs = inputs[i], .node = "Slice(%1, %2, %3, %4, %5)", .expected = ""};
-        char *text = graph_case_text(&c);
-        struct qc_graph *g = test_graph(text);
+        QC_FREED char *text = graph_case_text(&c);
+        OWN(qc_graph) *g = test_graph(text);
         struct qc_slice s;
-        struct qc_status st = QC_STATUS_INIT;
-        cr_expect(!qc_slice_of(&s, g, &g->nodes[1], &st));
-        cr_expect_eq(st.code, QC_UNSUPPORTED);
-        qc_graph_free(g);
-        free(text);
+        REFUSES(qc_slice_of(&s, g, &g->nodes[1], ST), QC_UNSUPPORTED, "");
     }
 }
 

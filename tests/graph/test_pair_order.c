@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The weights that an int8 kernel takes as a pair, and their saturation. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "graph/core/pair_order.h"
-#include "tests/graph_reader/test_graph.h"
+#include "tests/check.h"
 
 static const struct {
     const char *data, *weights, *node, *result;
@@ -33,14 +30,13 @@ Test(pair_order, positions_come_before_channels)
                 "graph \"g\" opset 13\ninput %%1 \"x\" f32[%s]\ninput %%2 \"w\" f32[%s]\n%%3 : f32[%s] = %s\n"
                 "output \"y\" %%3\n",
                 orders[k].data, orders[k].weights, orders[k].result, orders[k].node);
-        struct qc_graph *g = test_graph(text);
+        OWN(qc_graph) *g = test_graph(text);
         struct qc_pair_order o = {0};
         cr_assert_eq(qc_pair_order_of(&o, g, &g->nodes[1]), orders[k].count > 0, "%s", text);
         cr_expect(o.channels == orders[k].channels && o.count == orders[k].count, "%s", text);
         for (int64_t i = 0; i < o.count && i < 6; i++)
             cr_expect_eq(qc_pair_order_at(&o, orders[k].channel, i), orders[k].at[i], "%s, number %lld", text,
                          (long long)i);
-        qc_graph_free(g);
     }
 }
 
@@ -103,34 +99,30 @@ static const struct {
 
 static bool saturates(const struct qc_graph *g, const struct qc_node *n)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_uses uses;
-    cr_assert(a && qc_uses_of(&uses, g, a, &st), "%s", st.message);
+    MUST(a && qc_uses_of(&uses, g, a, ST));
     const bool found = qc_saturates_in_pairs(&uses, n);
-    qc_arena_free(a);
     return found;
 }
 
 Test(pair_order, types_and_results_decide_where_pairs_saturate)
 {
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
-        struct qc_graph *g = test_graph(kernels[i].graph);
+        OWN(qc_graph) *g = test_graph(kernels[i].graph);
         const struct qc_node *n = NULL;
         for (size_t k = 1; k <= g->node_count; k++)
             if (qc_op_info(g->nodes[k].op)->affine == QC_AFFINE_PRODUCT) n = &g->nodes[k];
         cr_assert(n);
         cr_expect_eq(saturates(g, n), kernels[i].saturates, "%s", kernels[i].name);
-        qc_graph_free(g);
     }
 }
 
 /* QLinear operators keep int8 data. */
 Test(pair_order, integer_operators_multiply_int8_exactly)
 {
-    struct qc_graph *g = test_graph(PRODUCT("i8", "i8", "i8", "Conv", "1,1,1,1", "1,1,1,1", STORED("i8", "1,1,1,1")));
+    OWN(qc_graph) *g = test_graph(PRODUCT("i8", "i8", "i8", "Conv", "1,1,1,1", "1,1,1,1", STORED("i8", "1,1,1,1")));
     g->integer_operators = true;
     for (size_t k = 1; k <= g->node_count; k++)
         if (g->nodes[k].op == QC_OP_Conv) cr_expect(!saturates(g, &g->nodes[k]));
-    qc_graph_free(g);
 }

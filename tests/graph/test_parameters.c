@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The query of qparams on a graph before and after fold: those that an op reads, computes with and stores. */
-#include <criterion/criterion.h>
-#include <string.h>
 
 #include "graph/core/parameters.h"
-#include "tests/graph_reader/test_graph.h"
+#include "tests/check.h"
 
 #define QPARAMS                                                                                                        \
     "qparams @1 quantizer \"x\" u8 asymmetric bound scale 0.5 zero 3\nqparams @2 quantizer \"w\" i4 symmetric weight " \
@@ -42,11 +40,10 @@ struct question {
 
 static void ask(const char *text, const struct question *questions, size_t n)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_query q;
-    struct qc_graph *g = test_graph(text);
-    cr_assert(qc_query_of(&q, g, a, &st));
+    OWN(qc_graph) *g = test_graph(text);
+    MUST(qc_query_of(&q, g, a, ST));
     for (size_t i = 0; i < n; i++) {
         const struct question *w = &questions[i];
         qc_id node = 0;
@@ -61,8 +58,6 @@ static void ask(const char *text, const struct question *questions, size_t n)
         cr_expect(p.kind == w->kind && p.stored == w->stored && p.count == w->count && p.axis == w->axis,
                   "question %zu", i);
     }
-    qc_arena_free(a);
-    qc_graph_free(g);
 }
 
 Test(parameters, of_each_end_before_requantize)
@@ -96,12 +91,11 @@ Test(parameters, of_each_end_behind_requantize)
 
 Test(parameters, of_a_graph_input_and_of_what_is_turned_off)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL;
-    struct qc_arena *a = qc_arena_new();
+    OWN(qc_graph) *g = NULL;
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_query q;
-    cr_assert(qc_graph_parse(&g, before, sizeof before - 1, &st), "%s", st.message);
-    cr_assert(qc_query_of(&q, g, a, &st));
+    MUST(qc_graph_parse(&g, before, sizeof before - 1, ST));
+    MUST(qc_query_of(&q, g, a, ST));
     const struct qc_parameters in = qc_query_taken(&q, g->inputs[0].value);
     cr_expect(in.affine && !in.stored && in.zero_point[0] == 3 && in.scale[0] == 0.5f && in.levels.lo == 0 &&
               in.levels.hi == 255);
@@ -110,6 +104,4 @@ Test(parameters, of_a_graph_input_and_of_what_is_turned_off)
             cr_expect(!qc_value_parameters(g, v).affine, "unbound qparams have no parameters");
     const struct qc_parameters absent = qc_value_parameters(g, 0);
     cr_expect(!absent.affine && absent.dtype == QC_NONE);
-    qc_arena_free(a);
-    qc_graph_free(g);
 }

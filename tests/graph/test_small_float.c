@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Floats of at most 8 bits. Reference: the Python package ml_dtypes 0.6. */
-#include <criterion/criterion.h>
-#include <math.h>
 
 #include "arith/float_level.h"
 #include "graph/types/number_format.h"
+#include "tests/check.h"
 
 static const double given[] = {
     0.3, -1.7, 17.0, 300.0, 464.0, 465.0, 1e-3, -0.0, 0.00146484375, 61440.0, (double)INFINITY, (double)NAN};

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
 
 #include "base/pool.h"
 #include "graph/types/tensor.h"
+#include "tests/check.h"
 
 /* Of every type, whole and in parts: as element by element. */
 Test(tensor_ints, are_the_elements)
@@ -12,10 +10,9 @@ Test(tensor_ints, are_the_elements)
     static const enum qc_dtype types[] = {QC_U8, QC_I8, QC_U4, QC_I4, QC_BOOL, QC_U16, QC_I16, QC_I32, QC_F32};
     enum { N = 1300 };
     const struct qc_shape shape = qc_shape_of(1, (const int64_t[]){N});
-    struct qc_status st = QC_STATUS_INIT;
     int32_t got[N];
     for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
-        struct qc_tensor *t = qc_tensor_new(types[k], &shape, &st);
+        OWN(qc_tensor) *t = qc_tensor_new(types[k], &shape, ST);
         cr_assert(t);
         for (size_t i = 0; i < t->bytes; i++) ((unsigned char *)t->data)[i] = (unsigned char)(i * 37 + i / 7);
         for (size_t i = 0; types[k] == QC_F32 && i < N; i++) ((float *)t->data)[i] = (float)((int)i * 997 - 60000);
@@ -26,7 +23,6 @@ Test(tensor_ints, are_the_elements)
                 cr_assert_eq(got[i], qc_tensor_int(t, first + i), "%s, element %zu", qc_dtype_info(types[k])->name,
                              first + i);
         }
-        qc_tensor_unref(t);
     }
 }
 
@@ -35,13 +31,12 @@ Test(tensor_ints, parts_are_sums_by_channel)
 {
     static const int64_t shapes[][3] = {{1, 5, 1200}, {7, 3, 1},    {2, 700, 3}, {3, 4, 33},    {1, 1, 5},
                                         {513, 2, 1},  {2, 1, 1024}, {9, 700, 1}, {1, 70, 4096}, {1, 3, 90000}};
-    struct qc_status st = QC_STATUS_INIT;
     qc_pool_share(3); /* large ones are looked at side by side */
     for (size_t k = 0; k < 2 * (sizeof shapes / sizeof *shapes); k++) {
         const struct qc_shape shape = qc_shape_of(3, shapes[k / 2]);
         const size_t channels = (size_t)shape.dim[1], inner = (size_t)shape.dim[2];
-        struct qc_tensor *t = qc_tensor_new(k % 3 ? QC_I8 : QC_U16, &shape, &st);
-        int32_t *zero = malloc(channels * sizeof *zero);
+        OWN(qc_tensor) *t = qc_tensor_new(k % 3 ? QC_I8 : QC_U16, &shape, ST);
+        QC_FREED int32_t *zero = malloc(channels * sizeof *zero);
         int64_t *above = malloc(4 * channels * sizeof *above), *below = above + channels, *up = below + channels,
                 *down = up + channels;
         cr_assert(t && zero && above);
@@ -59,8 +54,6 @@ Test(tensor_ints, parts_are_sums_by_channel)
         qc_tensor_parts(above, below, t, channels, inner, zero, zeros);
         for (size_t c = 0; c < channels; c++)
             cr_expect(above[c] == up[c] && below[c] == down[c], "case %zu, channel %zu", k, c);
-        qc_tensor_unref(t);
-        free(zero);
         free(above);
     }
     qc_pool_share(1);
@@ -70,11 +63,10 @@ Test(tensor_ints, parts_are_sums_by_channel)
 Test(tensor, extremes)
 {
     static const size_t counts[] = {1, 3, 16, 17, 100};
-    struct qc_status st = QC_STATUS_INIT;
     for (size_t k = 0; k < 5 * sizeof counts / sizeof *counts; k++) {
         const size_t n = counts[k / 5], low = n * (k % 5) / 5, high = n - 1 - low;
         const struct qc_shape shape = qc_shape_of(1, (const int64_t[]){(int64_t)n});
-        struct qc_tensor *t = qc_tensor_new(QC_F32, &shape, &st);
+        struct qc_tensor *t = qc_tensor_new(QC_F32, &shape, ST);
         float lo = 9, hi = 9, *x = t->data;
         for (size_t i = 0; i < n; i++) x[i] = 0.5f;
         x[high] = 2;
@@ -84,7 +76,7 @@ Test(tensor, extremes)
         cr_expect(lo <= -3 && lo >= -3 && hi <= most && hi >= most, "%zu", k);
         cr_expect(qc_tensor_extremes(&lo, &hi, t) && lo <= -3);
         qc_tensor_unref(t);
-        t = qc_tensor_new(QC_F32, &shape, &st);
+        t = qc_tensor_new(QC_F32, &shape, ST);
         ((float *)t->data)[high] = NAN;
         cr_expect_not(qc_tensor_extremes(&lo, &hi, t));
         cr_expect_not(qc_tensor_extremes(&lo, &hi, t));

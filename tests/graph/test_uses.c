@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
 #include "graph_cases.h"
-#include "tests/graph_reader/test_graph.h"
+#include "tests/check.h"
 
 /* 3 is read twice by one node, 5 by two nodes and an output, 7 by an output alone, 8 by nobody. */
 static const char model[] = "graph \"m\" opset 13\n"
@@ -42,12 +39,11 @@ Test(uses, readers_come_in_the_order_of_nodes_and_outputs_of_the_graph_last)
         {4, "3.0", "3.0", 3}, {5, "4.0 5.0 0.0", "4.0 5.0", 0}, {6, "5.1", "5.1", 5}, {7, "0.1 0.2", "", 0},
         {8, "", "", 0},
     };
-    struct qc_graph *g = test_graph(model);
-    struct qc_arena *a = qc_arena_new();
-    struct qc_status st = QC_STATUS_INIT;
+    OWN(qc_graph) *g = test_graph(model);
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_uses u;
     char text[64];
-    cr_assert(qc_uses_of(&u, g, a, &st), "%s", st.message);
+    MUST(qc_uses_of(&u, g, a, ST));
     cr_expect_eq(u.graph, g);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cr_expect_str_eq(text_of(text, qc_all_uses(&u, cases[i].value)), cases[i].all, "uses of %u: %s", cases[i].value,
@@ -56,43 +52,37 @@ Test(uses, readers_come_in_the_order_of_nodes_and_outputs_of_the_graph_last)
                          cases[i].value, text);
         cr_expect_eq(qc_only_reader(&u, cases[i].value), cases[i].only, "the only reader of %u", cases[i].value);
     }
-    qc_arena_free(a);
-    qc_graph_free(g);
 }
 
 Test(uses, an_output_alone_is_no_only_reader)
 {
-    struct qc_graph *g = test_graph("graph \"m\" opset 13\n"
-                                    "input %1 \"x\" f32[N,4]\n"
-                                    "%2 : f32[N,4] = Relu(%1)\n"
-                                    "output \"a\" %2\n");
-    struct qc_arena *a = qc_arena_new();
-    struct qc_status st = QC_STATUS_INIT;
+    OWN(qc_graph) *g = test_graph("graph \"m\" opset 13\n"
+                                  "input %1 \"x\" f32[N,4]\n"
+                                  "%2 : f32[N,4] = Relu(%1)\n"
+                                  "output \"a\" %2\n");
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_uses u;
-    cr_assert(qc_uses_of(&u, g, a, &st), "%s", st.message);
+    MUST(qc_uses_of(&u, g, a, ST));
     cr_expect_eq(qc_all_uses(&u, 2).count, 1);
     cr_expect_eq(qc_only_reader(&u, 2), 0);
     cr_expect_eq(qc_only_reader(&u, 1), 1);
-    qc_arena_free(a);
-    qc_graph_free(g);
 }
 
 Test(uses, a_node_like_another_has_its_name_attributes_and_names_of_outputs)
 {
-    struct qc_graph *g = test_graph("graph \"m\" opset 13\n"
-                                    "input %1 \"x\" f32[2,4]\n"
-                                    "input %2 \"y\" f32[2,4]\n"
-                                    "%3 \"p\" : f32[2,2], %4 \"q\" : f32[2,2] = Split \"cut\"(%1) {axis=1}\n"
-                                    "%5 \"r\" : f32[2,4] = Relu \"bound\"(%1)\n"
-                                    "output \"p\" %3\n"
-                                    "output \"r\" %5\n");
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *to = qc_graph_new(&st);
+    OWN(qc_graph) *g = test_graph("graph \"m\" opset 13\n"
+                                  "input %1 \"x\" f32[2,4]\n"
+                                  "input %2 \"y\" f32[2,4]\n"
+                                  "%3 \"p\" : f32[2,2], %4 \"q\" : f32[2,2] = Split \"cut\"(%1) {axis=1}\n"
+                                  "%5 \"r\" : f32[2,4] = Relu \"bound\"(%1)\n"
+                                  "output \"p\" %3\n"
+                                  "output \"r\" %5\n");
+    OWN(qc_graph) *to = qc_graph_new(ST);
     const struct qc_shape shape = QC_SHAPE(2, 4);
-    const qc_id x = qc_graph_add_input(to, "other", QC_F32, &shape, &st);
+    const qc_id x = qc_graph_add_input(to, "other", QC_F32, &shape, ST);
     const struct qc_node_def with = {.inputs = &x};
-    const qc_id first = qc_graph_add_like(to, g, &g->nodes[1], &with, &st);
-    cr_assert(first, "%s", st.message);
+    const qc_id first = qc_graph_add_like(to, g, &g->nodes[1], &with, ST);
+    MUST(first);
     cr_expect_str_eq(qc_node_of(to, first)->name, "cut");
     cr_expect_eq(qc_node_of(to, first)->output_count, 2);
     cr_expect_eq(qc_attr_int(qc_node_of(to, first), "axis", 0), 1);
@@ -101,12 +91,10 @@ Test(uses, a_node_like_another_has_its_name_attributes_and_names_of_outputs)
     const qc_id in[3] = {first, 0, 0};
     const char *name = "mine";
     const struct qc_node_def other = {.op = QC_OP_Clip, .input_count = 3, .inputs = in, .output_names = &name};
-    const qc_id clip = qc_graph_add_like(to, g, &g->nodes[2], &other, &st);
-    cr_assert(clip, "%s", st.message);
+    const qc_id clip = qc_graph_add_like(to, g, &g->nodes[2], &other, ST);
+    MUST(clip);
     cr_expect_eq(qc_node_of(to, clip)->op, QC_OP_Clip);
     cr_expect_eq(qc_node_of(to, clip)->input_count, 3);
     cr_expect_str_eq(qc_node_of(to, clip)->name, "bound");
     cr_expect_str_eq(to->values[clip].name, "mine");
-    qc_graph_free(to);
-    qc_graph_free(g);
 }

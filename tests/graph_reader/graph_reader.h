@@ -4,5 +4,5 @@
 
 #include "graph/core/graph.h"
 
-/* Parses what qc_graph_print printed with QC_TEXT_ALL ("..." constants are an error). Errors give line and column. */
+/* Parses what qc_graph_print printed with QC_TEXT_ALL ("..." constants are an error). Errors give the line. */
 bool qc_graph_parse(struct qc_graph **out, const char *text, size_t size, struct qc_status *st);

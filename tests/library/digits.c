@@ -1,27 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "digits.h"
 
-#include <criterion/criterion.h>
-
 #include "datasets/samples/dataset.h"
 
 float digits_pixels[DIGITS_SAMPLES][DIGITS_PIXELS];
 
 void digits_read(void)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_dataset *ds = NULL;
-    struct qc_dataset_scratch *s = NULL;
+    OWN(qc_dataset) *ds = NULL;
+    OWN(qc_dataset_scratch) *s = NULL;
     const struct qc_input_spec input = {.name = "input",
                                         .dtype = QC_F32,
                                         .rank = 4,
                                         .dims = (const int64_t[]){-1, 1, 8, 8}};
-    cr_assert(qc_dataset_open(&ds, DIGITS_CALIB, &input, 1, &QC_DATASET_OPTIONS_INIT, &st), "%s", st.message);
+    MUST(qc_dataset_open(&ds, DIGITS_CALIB, &input, 1, &QC_DATASET_OPTIONS_INIT, ST));
     cr_assert_eq(qc_dataset_units(ds), DIGITS_SAMPLES);
-    cr_assert(qc_dataset_scratch_new(&s, &st));
-    for (size_t u = 0; u < DIGITS_SAMPLES; u++) cr_assert(qc_dataset_read(digits_pixels[u], ds, 0, u, s, &st));
-    qc_dataset_scratch_free(s);
-    qc_dataset_free(ds);
+    MUST(qc_dataset_scratch_new(&s, ST));
+    for (size_t u = 0; u < DIGITS_SAMPLES; u++) MUST(qc_dataset_read(digits_pixels[u], ds, 0, u, s, ST));
 }
 
 qcalib_model *digits_model(void)

@@ -3,6 +3,14 @@
 #pragma once
 
 #include "include/qcalib/qcalib.h"
+#include "tests/check.h"
+
+OWNED(qcalib_data, qcalib_data_free)
+OWNED(qcalib_model, qcalib_model_free)
+OWNED(qcalib_result, qcalib_result_free)
+OWNED(qcalib_options, qcalib_options_free)
+OWNED(qcalib_statistics, qcalib_statistics_free)
+OWNED(qcalib_comparison, qcalib_comparison_free)
 
 #define DIGITS_MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
 #define DIGITS_CALIB QC_TEST_SOURCE "/datasets/digits_calib.h5"

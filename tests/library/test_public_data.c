@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Objects of the public library: accepted and refused input, without leaks on errors. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define QCALIB_EXPERIMENTAL
-#include "include/qcalib/qcalib.h"
+#include "digits.h"
 
 #define EXAMPLE QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
 
@@ -50,7 +46,7 @@ static void expect_example(const qcalib_model *m)
 
 Test(public_data, a_model_is_the_same_from_a_file_and_from_memory)
 {
-    qcalib_model *file = NULL, *memory = NULL;
+    OWN(qcalib_model) *file = NULL, *memory = NULL;
     size_t size;
     void *bytes = read_whole(&size, EXAMPLE);
     cr_assert_eq(qcalib_model_open(&file, EXAMPLE, &error), QCALIB_OK, "%s", error.message);
@@ -58,22 +54,19 @@ Test(public_data, a_model_is_the_same_from_a_file_and_from_memory)
     free(bytes); /* not needed any more */
     expect_example(file);
     expect_example(memory);
-    qcalib_model_free(file);
-    qcalib_model_free(memory);
 }
 
 Test(public_data, a_damaged_model_is_told_by_name)
 {
     qcalib_model *m = NULL;
     size_t size;
-    void *bytes = read_whole(&size, EXAMPLE);
+    QC_FREED void *bytes = read_whole(&size, EXAMPLE);
     cr_expect_eq(qcalib_model_from_memory(&m, bytes, size / 2, "half", &error), QCALIB_BAD_INPUT);
     cr_expect_eq(error.code, QCALIB_BAD_INPUT);
     cr_expect_eq(strncmp(error.message, "half: ", 6), 0, "%s", error.message);
     cr_expect_eq(qcalib_model_open(&m, "/no/such.onnx", NULL), QCALIB_BAD_INPUT, "an error object is not needed");
     cr_expect_eq(qcalib_model_open(&m, QC_TEST_SOURCE "/datasets/digits_calib.h5", &error), QCALIB_BAD_INPUT);
     cr_expect_null(m, "outputs are set on success only");
-    free(bytes);
 }
 
 static const int64_t shape[2] = {3, 4};
@@ -81,7 +74,7 @@ static const float values[3][4];
 
 Test(public_data, arguments_that_cannot_be_are_refused)
 {
-    qcalib_data *d = NULL, *of_file = NULL;
+    OWN(qcalib_data) *d = NULL, *of_file = NULL;
     const struct qcalib_array good = {
         .size = sizeof good, .name = "x", .type = QCALIB_FLOAT32, .rank = 2, .shape = shape, .values = values};
     struct qcalib_array a = good;
@@ -108,8 +101,6 @@ Test(public_data, arguments_that_cannot_be_are_refused)
     cr_expect_eq(qcalib_data_add(d, &good, &error), QCALIB_USAGE);
     cr_expect_str_eq(error.message, "memory: there are two arrays 'x'");
     cr_expect_eq(qcalib_data_draw(d, NULL, NULL, 0, &error), QCALIB_USAGE);
-    qcalib_data_free(d);
-    qcalib_data_free(of_file);
     qcalib_data_free(NULL);
     qcalib_model_free(NULL);
 }
@@ -122,7 +113,7 @@ Test(public_data, structs_may_be_longer_or_shorter)
         int later;
     } longer = {
         .a = {.size = sizeof longer, .name = "x", .type = QCALIB_FLOAT32, .rank = 2, .shape = shape, .values = values}};
-    qcalib_data *d = NULL;
+    OWN(qcalib_data) *d = NULL;
     cr_assert_eq(qcalib_data_new(&d, NULL, &error), QCALIB_OK);
     cr_expect_eq(qcalib_data_add(d, &longer.a, &error), QCALIB_OK, "%s", error.message);
     longer.later = 1;
@@ -136,7 +127,6 @@ Test(public_data, structs_may_be_longer_or_shorter)
                                    .values = values,
                                    .preprocess = "nonsense"};
     cr_expect_eq(qcalib_data_add(d, &shorter, &error), QCALIB_OK, "%s", error.message);
-    qcalib_data_free(d);
 }
 
 static int give_up(void *user, void *const *rows)
@@ -148,14 +138,13 @@ static int give_up(void *user, void *const *rows)
 
 Test(public_data, a_function_may_give_up)
 {
-    qcalib_data *d = NULL;
+    OWN(qcalib_data) *d = NULL;
     int left = 3;
     const struct qcalib_array a = {.size = sizeof a, .name = "x", .type = QCALIB_FLOAT32, .rank = 2, .shape = shape};
     cr_assert_eq(qcalib_data_new(&d, "camera", &error), QCALIB_OK);
     cr_assert_eq(qcalib_data_add(d, &a, &error), QCALIB_OK);
     cr_expect_eq(qcalib_data_draw(d, give_up, &left, 0, &error), QCALIB_BAD_INPUT);
     cr_expect_str_eq(error.message, "camera: sample 2: the sample function gave up with code -7");
-    qcalib_data_free(d);
 }
 
 Test(public_data, the_table_of_options_says_what_each_is_and_which_jobs_take_it)
@@ -201,7 +190,7 @@ Test(public_data, what_is_in_a_model_or_a_file_is_told_as_json)
 {
     char *file = NULL, *opened = NULL, *data = NULL, *none = NULL;
     size_t file_size = 0, opened_size = 0, data_size = 0;
-    qcalib_model *model = NULL;
+    OWN(qcalib_model) *model = NULL;
     cr_assert_eq(qcalib_inspect_file(&file, &file_size, EXAMPLE, &error), QCALIB_OK, "%s", error.message);
     cr_assert_eq(qcalib_model_open(&model, EXAMPLE, &error), QCALIB_OK);
     cr_assert_eq(qcalib_inspect_model(&opened, &opened_size, model, &error), QCALIB_OK, "%s", error.message);
@@ -221,5 +210,4 @@ Test(public_data, what_is_in_a_model_or_a_file_is_told_as_json)
     qcalib_bytes_free(file);
     qcalib_bytes_free(opened);
     qcalib_bytes_free(data);
-    qcalib_model_free(model);
 }

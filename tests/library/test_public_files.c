@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Files of a caller: no call overwrites what its objects were made from, under whatever name; and a program without
    standard descriptors reads its data. */
-#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "digits.h"
 
@@ -105,7 +100,7 @@ static void expect_refused(int code, const char *what)
 Test(public_files, a_result_overwrites_no_input)
 {
     struct inputs in = open_all();
-    qcalib_result *r = NULL;
+    OWN(qcalib_result) *r = NULL;
     cr_assert_eq(qcalib_quantize(&r, in.model, &in.job, &error), QCALIB_OK, "%s", error.message);
     close_all(&in); /* names and files are remembered */
     for (size_t i = 0; i < TAKEN; i++) expect_refused(qcalib_result_write_model(r, 0, taken[i], &error), taken[i]);
@@ -119,7 +114,6 @@ Test(public_files, a_result_overwrites_no_input)
     cr_expect_eq(chdir(".."), 0);
     cr_expect_eq(qcalib_result_write_model(r, 0, "new.onnx", &error), QCALIB_OK, "%s", error.message);
     expect_unchanged();
-    qcalib_result_free(r);
 }
 
 Test(public_files, a_job_refuses_at_once_to_overwrite_an_input)
@@ -188,11 +182,10 @@ Test(public_files, a_checkpoint_is_no_input)
     struct inputs in = open_all();
     qcalib_result *r = NULL;
     for (size_t i = 0; i < TAKEN; i++) {
-        qcalib_options *o =
+        OWN(qcalib_options) *o =
             digits_options((const char *const[]){"checkpoint", taken[i], "rules", "own.rules", "samples", "8", NULL});
         in.job.options = o;
         expect_refused(qcalib_quantize(&r, in.model, &in.job, &error), taken[i]);
-        qcalib_options_free(o);
     }
     expect_unchanged();
     close_all(&in);
@@ -206,13 +199,12 @@ Test(public_files, data_are_read_without_standard_descriptors)
     in.job.eval = NULL;
     for (int i = 0; i < 3; i++) cr_assert_geq(kept[i] = fcntl(i, F_DUPFD_CLOEXEC, 100), 100);
     for (int bits = 0; bits < 8; bits++) {
-        qcalib_statistics *s = NULL;
+        OWN(qcalib_statistics) *s = NULL;
         for (int i = 0; i < 3; i++)
             if (bits >> i & 1) close(i);
         failed += qcalib_collect(&s, in.model, &in.job, &error) != QCALIB_OK;
         for (int i = 0; i < 3; i++)
             if (dup2(kept[i], i) < 0) failed++;
-        qcalib_statistics_free(s);
     }
     cr_expect_eq(failed, 0, "%d: %s", failed, error.message);
     for (int i = 0; i < 3; i++) close(kept[i]);

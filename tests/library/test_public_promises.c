@@ -2,18 +2,12 @@
 /* Promises of include/qcalib/qcalib.h that the address sanitizer watches: how long objects and pointers are valid,
    calls that are repeated or follow a failed one, structs of an older or a later header, and what a call leaves behind.
  */
-#include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
 #include <locale.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define QCALIB_EXPERIMENTAL
 #include "digits.h"
@@ -81,13 +75,11 @@ static size_t count_in(const char *text, const char *part)
 
 static qcalib_result *quick_result(qcalib_model *m, const char *const *words)
 {
-    qcalib_options *o = digits_options(words);
-    qcalib_data *d = digits_data(8);
+    OWN(qcalib_options) *o = digits_options(words);
+    OWN(qcalib_data) *d = digits_data(8);
     const struct qcalib_job job = {.size = sizeof job, .options = o, .data = d};
     qcalib_result *r = NULL;
     cr_assert_eq(qcalib_quantize(&r, m, &job, &error), QCALIB_OK, "%s", error.message);
-    qcalib_options_free(o);
-    qcalib_data_free(d);
     return r;
 }
 
@@ -164,7 +156,7 @@ Test(public_promises, a_result_needs_no_other_object)
         qcalib_options *o = digits_options(WORDS(QUICK, "format", "qdq,qoperator", "skip", "logits*"));
         qcalib_data *d = data_of(keep[k]);
         struct qcalib_job *job = calloc(1, sizeof *job);
-        qcalib_result *r = NULL;
+        OWN(qcalib_result) *r = NULL;
         *job = (struct qcalib_job){.size = sizeof *job, .options = o, .data = d};
         cr_assert_eq(qcalib_quantize(&r, m, job, &error), QCALIB_OK, "%s", error.message);
         free(job);
@@ -172,7 +164,6 @@ Test(public_promises, a_result_needs_no_other_object)
         qcalib_options_free(o);
         qcalib_data_free(d);
         expect_all_is_written(r, "\"pixels\"");
-        qcalib_result_free(r);
     }
 }
 
@@ -231,8 +222,8 @@ Test(public_promises, other_objects_outlive_what_made_them)
 
 Test(public_promises, a_model_is_written_any_number_of_times)
 {
-    qcalib_model *m = digits_model();
-    qcalib_result *r = quick_result(m, WORDS(QUICK));
+    OWN(qcalib_model) *m = digits_model();
+    OWN(qcalib_result) *r = quick_result(m, WORDS(QUICK));
     char spelled[256];
     snprintf(spelled, sizeof spelled, "%s/./a.onnx", folder);
     for (int i = 0; i < 9; i++) {
@@ -247,13 +238,10 @@ Test(public_promises, a_model_is_written_any_number_of_times)
         cr_assert_eq(qcalib_result_write_model(r, 0, in_folder(name), &error), QCALIB_OK, "%s", error.message);
     }
     cr_assert_eq(qcalib_result_write_report(r, in_folder("report"), &error), QCALIB_OK, "%s", error.message);
-    char *json = text_of(in_folder("report/report.json"));
+    QC_FREED char *json = text_of(in_folder("report/report.json"));
     cr_expect_eq(count_in(json, "/a.onnx\""), 1, "%s", json);
     cr_expect_eq(count_in(json, folder), 10, "each file once");
     cr_expect_eq(count_in(json, "nowhere"), 0);
-    free(json);
-    qcalib_result_free(r);
-    qcalib_model_free(m);
 }
 
 /* ---- Structs by their size ---- */
@@ -277,9 +265,9 @@ static int take_outputs(void *user, uint64_t sample, const struct qcalib_output 
 /* Runs every job with this struct. Returns how many failed. */
 static int run_every_job(const qcalib_model *m, const struct qcalib_job *job, int expected)
 {
-    qcalib_result *r = NULL;
-    qcalib_statistics *s = NULL;
-    qcalib_comparison *c = NULL;
+    OWN(qcalib_result) *r = NULL;
+    OWN(qcalib_statistics) *s = NULL;
+    OWN(qcalib_comparison) *c = NULL;
     struct qcalib_metric metric = {.size = sizeof metric};
     int units = 0;
     const int codes[] = {qcalib_quantize(&r, m, job, &error), qcalib_collect(&s, m, job, &error),
@@ -287,9 +275,6 @@ static int run_every_job(const qcalib_model *m, const struct qcalib_job *job, in
                          qcalib_compare(&c, m, m, job, &error)};
     int wrong = 0;
     for (int i = 0; i < 5; i++) wrong += codes[i] != expected;
-    qcalib_result_free(r);
-    qcalib_statistics_free(s);
-    qcalib_comparison_free(c);
     return wrong;
 }
 
@@ -309,14 +294,13 @@ Test(public_promises, jobs_of_an_older_header)
     static const size_t sizes[] = {offsetof(struct qcalib_job, eval),     offsetof(struct qcalib_job, statistics),
                                    offsetof(struct qcalib_job, progress), offsetof(struct qcalib_job, message),
                                    offsetof(struct qcalib_job, user),     offsetof(struct qcalib_job, outputs)};
-    qcalib_model *m = digits_model();
-    qcalib_data *d = labelled();
-    qcalib_options *o = digits_options(WORDS("threads", "1"));
+    OWN(qcalib_model) *m = digits_model();
+    OWN(qcalib_data) *d = labelled();
+    OWN(qcalib_options) *o = digits_options(WORDS("threads", "1"));
     const struct qcalib_job whole = {.size = sizeof whole, .data = d, .options = o};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct qcalib_job *job = shortened(&whole, sizes[i]);
+        QC_FREED struct qcalib_job *job = shortened(&whole, sizes[i]);
         cr_expect_eq(run_every_job(m, job, QCALIB_OK), 0, "%zu bytes: %s", sizes[i], error.message);
-        free(job);
     }
     struct qcalib_job *job = shortened(&whole, offsetof(struct qcalib_job, data)); /* no samples in it */
     cr_expect_eq(run_every_job(m, job, QCALIB_USAGE), 0, "%s", error.message);
@@ -327,9 +311,6 @@ Test(public_promises, jobs_of_an_older_header)
     cr_expect_eq(run_every_job(m, job, QCALIB_USAGE), 0, "%s", error.message);
     free(job);
     cr_expect_eq(run_every_job(m, NULL, QCALIB_USAGE), 0);
-    qcalib_options_free(o);
-    qcalib_data_free(d);
-    qcalib_model_free(m);
 }
 
 Test(public_promises, jobs_of_a_later_header)
@@ -338,15 +319,13 @@ Test(public_promises, jobs_of_a_later_header)
         struct qcalib_job job;
         void *later;
     } longer = {.job = {.size = sizeof longer}};
-    qcalib_model *m = digits_model();
-    qcalib_data *d = labelled();
+    OWN(qcalib_model) *m = digits_model();
+    OWN(qcalib_data) *d = labelled();
     longer.job.data = d;
     cr_expect_eq(run_every_job(m, &longer.job, QCALIB_OK), 0, "%s", error.message);
     longer.later = d;
     cr_expect_eq(run_every_job(m, &longer.job, QCALIB_USAGE), 0);
     cr_expect(strstr(error.message, "struct qcalib_job has members that qcalib"), "%s", error.message);
-    qcalib_data_free(d);
-    qcalib_model_free(m);
 }
 
 enum { OUT_STRUCTS = 7 };
@@ -372,10 +351,10 @@ Test(public_promises, results_for_an_older_or_later_header)
                                               sizeof(struct qcalib_layer),      sizeof(struct qcalib_difference),
                                               sizeof(struct qcalib_difference), sizeof(struct qcalib_option),
                                               sizeof(struct qcalib_metric)};
-    qcalib_model *m = digits_model();
-    qcalib_result *r = quick_result(m, WORDS(QUICK));
-    qcalib_comparison *c = NULL;
-    qcalib_data *d = labelled();
+    OWN(qcalib_model) *m = digits_model();
+    OWN(qcalib_result) *r = quick_result(m, WORDS(QUICK));
+    OWN(qcalib_comparison) *c = NULL;
+    OWN(qcalib_data) *d = labelled();
     const struct qcalib_job job = {.size = sizeof job, .data = d};
     cr_assert_eq(qcalib_compare(&c, m, m, &job, &error), QCALIB_OK, "%s", error.message);
     for (int i = 0; i < OUT_STRUCTS; i++) {
@@ -397,10 +376,6 @@ Test(public_promises, results_for_an_older_or_later_header)
         cr_expect_eq(fill(i, &none, m, r, c, &job), QCALIB_USAGE);
         cr_expect_eq(fill(i, NULL, m, r, c, &job), QCALIB_USAGE);
     }
-    qcalib_comparison_free(c);
-    qcalib_data_free(d);
-    qcalib_result_free(r);
-    qcalib_model_free(m);
 }
 
 /* ---- Failed calls ---- */
@@ -423,9 +398,9 @@ static int give_up(void *user, void *const *rows)
 
 Test(public_promises, failed_calls_leave_outputs_alone_and_objects_usable)
 {
-    qcalib_model *m = UNTOUCHED;
-    qcalib_statistics *s = UNTOUCHED;
-    qcalib_result *r = UNTOUCHED;
+    OWN(qcalib_model) *m = UNTOUCHED;
+    OWN(qcalib_statistics) *s = UNTOUCHED;
+    OWN(qcalib_result) *r = UNTOUCHED;
     qcalib_comparison *c = UNTOUCHED;
     char *json = UNTOUCHED;
     size_t size = 77;
@@ -437,8 +412,8 @@ Test(public_promises, failed_calls_leave_outputs_alone_and_objects_usable)
     cr_expect_eq(qcalib_inspect_file(&json, &size, "/nowhere.onnx", &error), QCALIB_BAD_INPUT);
     cr_expect(m == UNTOUCHED && s == UNTOUCHED && json == UNTOUCHED && size == 77);
     m = digits_model();
-    qcalib_data *d = digits_data(8), *missing = NULL;
-    qcalib_options *o = digits_options(WORDS(QUICK));
+    OWN(qcalib_data) *d = digits_data(8), *missing = NULL;
+    OWN(qcalib_options) *o = digits_options(WORDS(QUICK));
     cr_assert_eq(qcalib_data_open(&missing, "/nowhere.h5", &error), QCALIB_OK);
     cr_expect_eq(qcalib_options_set(o, "weight-rounding", "none of them", &error), QCALIB_USAGE);
     cr_expect_eq(qcalib_options_set(o, "samples", "0", &error), QCALIB_USAGE);
@@ -460,23 +435,16 @@ Test(public_promises, failed_calls_leave_outputs_alone_and_objects_usable)
     cr_expect_eq(qcalib_collect(&s, m, &job, &error), QCALIB_OK, "%s", error.message);
     cr_expect_eq(qcalib_statistics_save(s, "/dev/null/s.h5", &error), QCALIB_MACHINE);
     cr_expect_eq(qcalib_statistics_save(s, in_folder("s.h5"), NULL), QCALIB_OK);
-    qcalib_statistics *again = NULL;
+    OWN(qcalib_statistics) *again = NULL;
     cr_expect_eq(qcalib_statistics_load(&again, in_folder("s.h5"), &error), QCALIB_OK);
     cr_expect_eq(qcalib_statistics_merge(again, s, &error), QCALIB_BAD_INPUT, "samples are in both");
-    qcalib_statistics_free(again);
-    qcalib_statistics_free(s);
-    qcalib_result_free(r);
-    qcalib_options_free(o);
-    qcalib_data_free(missing);
-    qcalib_data_free(d);
-    qcalib_model_free(m);
 }
 
 Test(public_promises, no_job_takes_data_that_are_not_drawn)
 {
     static const int64_t shape[4] = {8, 1, 8, 8};
-    qcalib_model *m = digits_model();
-    qcalib_data *d = NULL;
+    OWN(qcalib_model) *m = digits_model();
+    OWN(qcalib_data) *d = NULL;
     struct draw draw = {.left = 8};
     const struct qcalib_array a = {
         .size = sizeof a, .name = "input", .type = QCALIB_FLOAT32, .rank = 4, .shape = shape};
@@ -490,8 +458,6 @@ Test(public_promises, no_job_takes_data_that_are_not_drawn)
     cr_expect_eq(qcalib_data_draw(d, next_row, &draw, 0, &error), QCALIB_USAGE, "no array waits");
     cr_expect_eq(qcalib_run(m, &job, take_outputs, &units, &error), QCALIB_BAD_INPUT, "the draw has failed");
     cr_expect_eq(units, 0);
-    qcalib_data_free(d);
-    qcalib_model_free(m);
 }
 
 /* ---- Side effects ---- */

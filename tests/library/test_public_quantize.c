@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Whole jobs through the public library. The reference for samples in memory is the same samples in a file; that a file
    gives what the command line gives follows from their one code, and tests/e2e looks at it. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "digits.h"
-#include "tests/extent.h"
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
@@ -50,9 +43,8 @@ static qcalib_result *quantize(const struct qcalib_job *job)
 
 static struct bytes quantized(const struct qcalib_job *job)
 {
-    qcalib_result *r = quantize(job);
+    OWN(qcalib_result) *r = quantize(job);
     struct bytes b = model_of(r, 0);
-    qcalib_result_free(r);
     return b;
 }
 
@@ -148,7 +140,7 @@ Test(public_quantize, arrays_of_numpy_and_folders_of_them_are_files_too)
     write_npy(path);
     const char *const files[] = {DIGITS_CALIB, path, folder};
     for (int i = 0; i < 3; i++) {
-        qcalib_data *d = NULL;
+        OWN(qcalib_data) *d = NULL;
         cr_assert_eq(qcalib_data_open(&d, files[i], &error), QCALIB_OK);
         const struct qcalib_job job = {.size = sizeof job, .data = d};
         struct bytes b = quantized(&job);
@@ -156,7 +148,6 @@ Test(public_quantize, arrays_of_numpy_and_folders_of_them_are_files_too)
             expect_equal(first, b, files[i]);
         else
             first = b;
-        qcalib_data_free(d);
     }
     qcalib_bytes_free(first.data);
     unlink(path);
@@ -168,7 +159,7 @@ Test(public_quantize, results_outlive_what_they_were_made_from)
     qcalib_options *o = digits_options(WORDS("format", "qdq,qoperator,annotated", "method", "minmax"));
     qcalib_data *d = digits_data(64);
     const struct qcalib_job job = {.size = sizeof job, .options = o, .data = d};
-    qcalib_result *r = quantize(&job);
+    OWN(qcalib_result) *r = quantize(&job);
     qcalib_options_free(o);
     qcalib_data_free(d);
     qcalib_model_free(model);
@@ -201,7 +192,6 @@ Test(public_quantize, results_outlive_what_they_were_made_from)
     cr_expect_eq(qcalib_result_layer(&l, r, 16, &error), QCALIB_USAGE);
     cr_expect(strstr(qcalib_result_report(r), "\"method\": \"minmax\""));
     cr_expect(strstr(qcalib_result_report(r), "\"digits\""), "data are called what the program calls them");
-    qcalib_result_free(r);
 }
 
 Test(public_quantize, options_have_the_messages_of_the_command_line)
@@ -216,7 +206,7 @@ Test(public_quantize, options_have_the_messages_of_the_command_line)
         {"method", NULL, "--method needs a value: NAME[:key=value,..]"},
         {"data", "x.h5", "--data is not an option of the library: set the member `data` of struct qcalib_job"},
     };
-    qcalib_options *o = digits_options(WORDS("method", "minmax"));
+    OWN(qcalib_options) *o = digits_options(WORDS("method", "minmax"));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cr_expect_eq(qcalib_options_set(o, rows[i].name, rows[i].value, &error), QCALIB_USAGE);
         cr_expect_eq(strncmp(error.message, rows[i].message, strlen(rows[i].message)), 0, "%s", error.message);
@@ -226,22 +216,19 @@ Test(public_quantize, options_have_the_messages_of_the_command_line)
     cr_expect_eq(qcalib_options_set_json(o, wrong, sizeof wrong - 1, &error), QCALIB_USAGE);
     cr_expect_eq(qcalib_options_set_json(o, "{", 1, &error), QCALIB_BAD_INPUT);
     cr_expect_eq(qcalib_options_set_json(o, json, sizeof json - 1, &error), QCALIB_OK, "%s", error.message);
-    qcalib_data *d = digits_data(64);
+    OWN(qcalib_data) *d = digits_data(64);
     const struct qcalib_job job = {.size = sizeof job, .options = o, .data = d};
-    qcalib_result *r = quantize(&job);
+    OWN(qcalib_result) *r = quantize(&job);
     cr_expect(strstr(qcalib_result_report(r), "\"samples\": 12"));
     cr_expect(strstr(qcalib_result_report(r), "\"method\": \"kl\""), "what is set twice counts the second time");
-    qcalib_result_free(r);
-    qcalib_data_free(d);
-    qcalib_options_free(o);
 }
 
 Test(public_quantize, demands_that_are_not_met_give_a_report_without_a_model)
 {
-    qcalib_options *o = digits_options(WORDS("samples", "1", "per-tensor", NULL, "method", "percentile:p=90",
-                                             "max-drop", "1", "require-integer", NULL));
-    qcalib_data *d = digits_data(DIGITS_SAMPLES), *eval = NULL;
-    qcalib_result *r = NULL;
+    OWN(qcalib_options) *o = digits_options(WORDS("samples", "1", "per-tensor", NULL, "method", "percentile:p=90",
+                                                  "max-drop", "1", "require-integer", NULL));
+    OWN(qcalib_data) *d = digits_data(DIGITS_SAMPLES), *eval = NULL;
+    OWN(qcalib_result) *r = NULL;
     cr_assert_eq(qcalib_data_open(&eval, DIGITS_TEST, &error), QCALIB_OK);
     const struct qcalib_job job = {.size = sizeof job, .options = o, .data = d, .eval = eval};
     cr_expect_eq(qcalib_quantize(&r, model, &job, &error), QCALIB_DEMAND, "%s", error.message);
@@ -252,10 +239,6 @@ Test(public_quantize, demands_that_are_not_met_give_a_report_without_a_model)
     size_t size;
     cr_expect_eq(qcalib_result_model(&bytes, &size, r, 0, &error), QCALIB_USAGE);
     cr_expect_null(bytes);
-    qcalib_result_free(r);
-    qcalib_data_free(eval);
-    qcalib_data_free(d);
-    qcalib_options_free(o);
 }
 
 struct listening {
@@ -282,8 +265,8 @@ static void hear(void *user, const char *text)
 /* Wherever a job is stopped, it says so and loses nothing (the address sanitizer looks). */
 Test(public_quantize, progress_stops_a_job_anywhere)
 {
-    qcalib_options *o = digits_options(WORDS("samples", "8", "threads", "2"));
-    qcalib_data *d = digits_data(DIGITS_SAMPLES);
+    OWN(qcalib_options) *o = digits_options(WORDS("samples", "8", "threads", "2"));
+    OWN(qcalib_data) *d = digits_data(DIGITS_SAMPLES);
     struct listening l = {.stop_at = 0};
     struct qcalib_job job = {
         .size = sizeof job, .options = o, .data = d, .progress = listen_and_stop, .message = hear, .user = &l};
@@ -302,30 +285,27 @@ Test(public_quantize, progress_stops_a_job_anywhere)
     }
     cr_expect_gt(stopped, stops / 2, "%zu of %zu calls", stopped,
                  all); /* a phase that begins asks again with its first step */
-    qcalib_data_free(d);
-    qcalib_options_free(o);
 }
 
 /* ---- Statistics ---- */
 
 static qcalib_statistics *collect(const qcalib_data *d, const char *shard)
 {
-    qcalib_options *o = digits_options(WORDS("shard", shard));
+    OWN(qcalib_options) *o = digits_options(WORDS("shard", shard));
     const struct qcalib_job job = {.size = sizeof job, .options = o, .data = d};
     qcalib_statistics *s = NULL;
     cr_assert_eq(qcalib_collect(&s, model, &job, &error), QCALIB_OK, "%s", error.message);
-    qcalib_options_free(o);
     return s;
 }
 
 Test(public_quantize, statistics_of_parts_are_those_of_the_whole)
 {
-    qcalib_data *d = digits_data(DIGITS_SAMPLES);
-    qcalib_statistics *even = collect(d, "0/2"), *odd = collect(d, "1/2"), *loaded = NULL;
+    OWN(qcalib_data) *d = digits_data(DIGITS_SAMPLES);
+    OWN(qcalib_statistics) *even = collect(d, "0/2"), *odd = collect(d, "1/2"), *loaded = NULL;
     char path[] = "/tmp/qcalib-test-XXXXXX";
     cr_expect_eq(qcalib_statistics_samples(even), 150);
     cr_expect_geq(qcalib_statistics_tensors(even), 10);
-    qcalib_options *o = digits_options(WORDS("method", "mse")); /* auto runs the data */
+    OWN(qcalib_options) *o = digits_options(WORDS("method", "mse")); /* auto runs the data */
     struct qcalib_job job = {.size = sizeof job, .options = o, .statistics = even};
     qcalib_result *r = NULL;
     cr_expect_eq(qcalib_quantize(&r, model, &job, &error), QCALIB_BAD_INPUT, "half of the samples are missing");
@@ -343,12 +323,7 @@ Test(public_quantize, statistics_of_parts_are_those_of_the_whole)
     job.data = d;
     expect_equal(of_statistics, quantized(&job), "data");
     qcalib_bytes_free(of_statistics.data);
-    qcalib_options_free(o);
-    qcalib_statistics_free(even);
-    qcalib_statistics_free(odd);
-    qcalib_statistics_free(loaded);
     qcalib_statistics_free(NULL);
-    qcalib_data_free(d);
 }
 
 /* ---- Run, evaluate, compare ---- */
@@ -380,7 +355,7 @@ Test(public_quantize, run_and_evaluate_agree)
 {
     static struct scores s;
     static uint8_t labels[DIGITS_SAMPLES];
-    qcalib_data *d = digits_data(DIGITS_SAMPLES);
+    OWN(qcalib_data) *d = digits_data(DIGITS_SAMPLES);
     struct qcalib_job job = {.size = sizeof job, .data = d};
     struct qcalib_metric m = {.size = sizeof m};
     cr_assert_eq(qcalib_run(model, &job, take_scores, &s, &error), QCALIB_OK, "%s", error.message);
@@ -398,15 +373,14 @@ Test(public_quantize, run_and_evaluate_agree)
     cr_expect(m.low < 0.75 && m.high > 0.75);
     s.stop = 1;
     cr_expect_eq(qcalib_run(model, &job, take_scores, &s, &error), QCALIB_INTERRUPTED);
-    qcalib_data_free(d);
 }
 
 Test(public_quantize, compare_tells_a_model_from_its_quantized_form)
 {
-    qcalib_data *d = digits_data(64);
+    OWN(qcalib_data) *d = digits_data(64);
     const struct qcalib_job job = {.size = sizeof job, .data = d};
     struct bytes b = quantized(&job);
-    qcalib_model *small = NULL;
+    OWN(qcalib_model) *small = NULL;
     qcalib_comparison *c = NULL;
     struct qcalib_difference x = {.size = sizeof x};
     cr_assert_eq(qcalib_model_from_memory(&small, b.data, b.size, "small", &error), QCALIB_OK, "%s", error.message);
@@ -424,6 +398,4 @@ Test(public_quantize, compare_tells_a_model_from_its_quantized_form)
     cr_assert_eq(qcalib_comparison_output(&x, c, 0, &error), QCALIB_OK);
     cr_expect(isinf(x.sqnr_db));
     qcalib_comparison_free(c);
-    qcalib_model_free(small);
-    qcalib_data_free(d);
 }

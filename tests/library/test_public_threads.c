@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Jobs in several threads of one process: each gives the same result as alone. The thread sanitizer checks the rest. */
-#include <criterion/criterion.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "digits.h"
 
@@ -24,14 +19,12 @@ static void *work(void *user)
 {
     struct work *w = user;
     struct qcalib_error own;
-    qcalib_options *o =
+    OWN(qcalib_options) *o =
         digits_options((const char *const[]){"method", w->method, "samples", "32", "threads", "2", NULL});
     const struct qcalib_job job = {.size = sizeof job, .options = o, .data = w->data};
-    qcalib_result *r = NULL;
+    OWN(qcalib_result) *r = NULL;
     w->code = qcalib_quantize(&r, w->model, &job, &own);
     if (!w->code) w->code = qcalib_result_model(&w->bytes, &w->size, r, 0, &own);
-    qcalib_result_free(r);
-    qcalib_options_free(o);
     return NULL;
 }
 
@@ -43,8 +36,8 @@ Test(public_threads, two_jobs_at_once_are_independent)
     struct work alone[JOBS], together[JOBS];
     pthread_t threads[JOBS];
     digits_read();
-    qcalib_model *model = digits_model();
-    qcalib_data *data = digits_data(DIGITS_SAMPLES);
+    OWN(qcalib_model) *model = digits_model();
+    OWN(qcalib_data) *data = digits_data(DIGITS_SAMPLES);
     for (int i = 0; i < JOBS; i++) {
         alone[i] = together[i] = (struct work){.model = model, .data = data, .method = methods[i]};
         work(&alone[i]);
@@ -64,8 +57,6 @@ Test(public_threads, two_jobs_at_once_are_independent)
         qcalib_bytes_free(alone[i].bytes);
         qcalib_bytes_free(together[i].bytes);
     }
-    qcalib_data_free(data);
-    qcalib_model_free(model);
 }
 
 /* An error in one is no error in the other. */
@@ -74,11 +65,10 @@ static void *fail_often(void *user)
     int *wrong = user;
     for (int i = 0; i < 50; i++) {
         struct qcalib_error own;
-        qcalib_model *m = NULL;
+        OWN(qcalib_model) *m = NULL;
         const char *name = i % 2 ? "odd" : "even";
         *wrong += qcalib_model_from_memory(&m, "nonsense", 8, name, &own) != QCALIB_BAD_INPUT ||
                   strncmp(own.message, name, strlen(name)) != 0;
-        qcalib_model_free(m);
     }
     return NULL;
 }
@@ -137,10 +127,9 @@ static void *share_in_jobs(void *user)
                                    .options = s->options,
                                    .data = s->number == 1 ? NULL : s->data,
                                    .statistics = s->number == 0 ? NULL : s->statistics};
-    qcalib_result *r = NULL;
+    OWN(qcalib_result) *r = NULL;
     s->wrong += qcalib_quantize(&r, s->model, &job, &own) != QCALIB_OK ||
                 qcalib_result_model(&s->bytes, &s->size, r, 0, &own) != QCALIB_OK;
-    qcalib_result_free(r);
     return NULL;
 }
 

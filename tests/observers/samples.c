@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "samples.h"
+#include "tests/check.h"
 
-#include <criterion/criterion.h>
 #include <gsl/gsl_randist.h>
 #include <gsl/gsl_rng.h>
 
@@ -43,14 +43,12 @@ void samples_fill(float *x, size_t n, enum sample_kind kind)
 
 struct qc_histogram *samples_histogram(const float *x, size_t n)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_scan *scan;
+    OWN(qc_scan) *scan = NULL;
     struct qc_histogram *h;
-    cr_assert(qc_scan_new(&scan, QC_NEED_HISTOGRAM, &st));
-    cr_assert(qc_histogram_new(&h, QC_NEED_HISTOGRAM, &st));
-    cr_assert(qc_scan_sample(scan, x, n, 0, &st));
-    cr_assert(qc_histogram_add_scan(h, scan, &st));
-    qc_scan_free(scan);
+    MUST(qc_scan_new(&scan, QC_NEED_HISTOGRAM, ST));
+    MUST(qc_histogram_new(&h, QC_NEED_HISTOGRAM, ST));
+    MUST(qc_scan_sample(scan, x, n, 0, ST));
+    MUST(qc_histogram_add_scan(h, scan, ST));
     return h;
 }
 
@@ -75,11 +73,10 @@ double samples_squared_error(const float *x, size_t n, double lo, double hi, str
 
 struct qc_range samples_solve(const char *spec, const struct qc_statistics *s, struct qc_solve request)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_observer *o;
     struct qc_observer_values v;
     struct qc_range r;
-    cr_assert(qc_observer_parse(&o, &v, spec, &st) && qc_observer_solve(&r, o, &v, s, &request, &st), "%s: %s", spec,
-              st.message);
+    cr_assert(qc_observer_parse(&o, &v, spec, ST) && qc_observer_solve(&r, o, &v, s, &request, ST), "%s: %s", spec,
+              failure.message);
     return r;
 }

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Histograms of channels against their definition, and the ranges that observers choose from them. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/types/dtype.h"
 #include "observers/channel_histogram.h"
 #include "samples.h"
-#include "tests/splitmix.h"
+#include "tests/check.h"
 
 enum { CHANNELS = 3, VALUES = 200, COUNTERS = 2 * QC_CHANNEL_WINDOW_BINS };
 
@@ -29,9 +25,8 @@ static float any(uint64_t *state)
 
 static struct qc_channel_histogram *make(void)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_channel_histogram *h = NULL;
-    cr_assert(qc_channel_histogram_new(&h, 1, CHANNELS, &st), "%s", st.message);
+    MUST(qc_channel_histogram_new(&h, 1, CHANNELS, ST));
     return h;
 }
 
@@ -86,10 +81,9 @@ Test(channel_histogram, is_the_same_in_any_order_and_merge_tree)
         }
         for (int left = PARTS; left > 1; left--) {
             const int from = (int)(test_random(&random) % (uint64_t)left), last = left - 1;
-            struct qc_channel_histogram *a = parts[from];
+            OWN(qc_channel_histogram) *a = parts[from];
             parts[from] = parts[last];
             qc_channel_histogram_add(parts[test_random(&random) % (uint64_t)last], a);
-            qc_channel_histogram_free(a);
         }
         for (size_t c = 0; c < CHANNELS; c++) {
             struct qc_channel_tally t;
@@ -116,48 +110,40 @@ Test(channel_histogram, ranges_are_nearly_those_of_the_values)
     const struct qc_observer *mse = qc_observer_find("mse");
     const struct qc_observer_values values = {.v = {2}};
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_channel_histogram *h = NULL;
-        struct qc_histogram *fine = NULL;
+        OWN(qc_channel_histogram) *h = NULL;
+        OWN(qc_histogram) *fine = NULL;
         struct qc_range coarse, exact;
         samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        cr_assert(qc_channel_histogram_new(&h, 0, 1, &st) && qc_histogram_new(&fine, QC_NEED_HISTOGRAM, &st));
+        cr_assert(qc_channel_histogram_new(&h, 0, 1, ST) && qc_histogram_new(&fine, QC_NEED_HISTOGRAM, ST));
         qc_channel_histogram_take(h, x, SAMPLE_SIZE);
-        cr_assert(qc_channel_histogram_fine(fine, h, 0, &st));
-        struct qc_histogram *all = samples_histogram(x, SAMPLE_SIZE);
+        MUST(qc_channel_histogram_fine(fine, h, 0, ST));
+        OWN(qc_histogram) *all = samples_histogram(x, SAMPLE_SIZE);
         const struct qc_statistics a = qc_statistics_of(fine), b = qc_statistics_of(all);
         cr_expect(a.count == b.count && a.zeros == b.zeros && a.min == b.min && a.max == b.max, "%s",
                   sample_names[kind]);
         uint64_t sum = 0;
         for (size_t i = 0; i < fine->used; i++) sum += fine->counts[i];
         cr_expect_eq(sum, a.count - a.zeros, "%s", sample_names[kind]);
-        cr_assert(qc_observer_solve(&coarse, mse, &values, &a, &request, &st) &&
-                  qc_observer_solve(&exact, mse, &values, &b, &request, &st));
+        cr_assert(qc_observer_solve(&coarse, mse, &values, &a, &request, ST) &&
+                  qc_observer_solve(&exact, mse, &values, &b, &request, ST));
         const double got = samples_squared_error(x, SAMPLE_SIZE, coarse.lo, coarse.hi, levels, QC_ASYMMETRIC),
                      best = samples_squared_error(x, SAMPLE_SIZE, exact.lo, exact.hi, levels, QC_ASYMMETRIC);
         cr_expect(got <= 1.03 * best, "%s: %g, %g by the exact histogram", sample_names[kind], got, best);
-        qc_histogram_free(all);
-        qc_histogram_free(fine);
-        qc_channel_histogram_free(h);
     }
 }
 
 Test(channel_histogram, a_constant_stays_a_constant)
 {
     const float x[4] = {0.3f, 0.3f, 0.3f, 0.3f};
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_channel_histogram *h = NULL;
-    struct qc_histogram *fine = NULL;
-    struct qc_bin *bins = NULL;
+    OWN(qc_channel_histogram) *h = NULL;
+    OWN(qc_histogram) *fine = NULL;
+    QC_FREED struct qc_bin *bins = NULL;
     size_t n = 0;
-    cr_assert(qc_channel_histogram_new(&h, 0, 1, &st) && qc_histogram_new(&fine, QC_NEED_HISTOGRAM, &st));
+    cr_assert(qc_channel_histogram_new(&h, 0, 1, ST) && qc_histogram_new(&fine, QC_NEED_HISTOGRAM, ST));
     qc_channel_histogram_take(h, x, 4);
-    cr_assert(qc_channel_histogram_fine(fine, h, 0, &st));
-    cr_assert(qc_histogram_bins(&bins, &n, fine, &st));
+    MUST(qc_channel_histogram_fine(fine, h, 0, ST));
+    MUST(qc_histogram_bins(&bins, &n, fine, ST));
     cr_expect(n == 1 && bins[0].lo == (double)0.3f && bins[0].hi == (double)0.3f && bins[0].count == 4);
-    free(bins);
-    qc_histogram_free(fine);
-    qc_channel_histogram_free(h);
 }
 
 /* Two channels, one of small and one of large values: each counts by its own weight. */
@@ -165,21 +151,19 @@ Test(channel_histogram, values_count_by_their_channel)
 {
     enum { N = 1000 };
     static float x[2 * N];
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_channel_histogram *h = NULL;
+    OWN(qc_channel_histogram) *h = NULL;
     struct qc_histogram *to = NULL;
     uint64_t random = 5;
     for (int i = 0; i < N; i++) {
         x[i] = 1 + (float)(test_random(&random) % 1000) / 1000;
         x[N + i] = -(64 + (float)(test_random(&random) % 64));
     }
-    cr_assert(qc_channel_histogram_new(&h, 0, 2, &st));
+    MUST(qc_channel_histogram_new(&h, 0, 2, ST));
     qc_channel_histogram_take(h, x, N);
-    struct qc_histogram *all = samples_histogram(x, 2 * N);
+    OWN(qc_histogram) *all = samples_histogram(x, 2 * N);
     static const double gains[][2] = {{1, 1}, {1, 0}, {0.25, 1}};
     for (size_t k = 0; k < sizeof gains / sizeof *gains; k++) {
-        cr_assert(qc_histogram_new(&to, QC_NEED_HISTOGRAM, &st) &&
-                  qc_channel_histogram_weigh(to, all, h, gains[k], &st));
+        cr_assert(qc_histogram_new(&to, QC_NEED_HISTOGRAM, ST) && qc_channel_histogram_weigh(to, all, h, gains[k], ST));
         size_t at = 0;
         for (size_t i = 0; i < all->used; i++) {
             const uint64_t expected =
@@ -194,6 +178,4 @@ Test(channel_histogram, values_count_by_their_channel)
         qc_histogram_free(to);
         to = NULL;
     }
-    qc_histogram_free(all);
-    qc_channel_histogram_free(h);
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ranges of floating-point levels: every observer's error is that of rounding each value to these levels. */
-#include <criterion/criterion.h>
-#include <math.h>
 
 #include "arith/float_level.h"
 #include "graph/types/dtype.h"
 #include "graph/types/number_format.h"
 #include "observers/moments.h"
 #include "observers/outline.h"
+#include "tests/check.h"
 #include "tests/observers/samples.h"
 
 static const enum qc_dtype types[] = {QC_F8E4M3, QC_F8E5M2, QC_F4E2M1, QC_F8E4M3Z};
@@ -64,19 +63,16 @@ Test(float_ranges, error_is_that_of_ml_dtypes)
 {
     static const double want[] = {2.1718944, 8.6866367};
     static float x[100];
-    struct qc_status st = QC_STATUS_INIT;
     for (size_t i = 0; i < 100; i++) x[i] = (float)i + 0.37f;
-    struct qc_histogram *h = samples_histogram(x, 100);
-    struct qc_moments *m;
-    cr_assert(qc_moments_new(&m, h, NULL, &st));
+    OWN(qc_histogram) *h = samples_histogram(x, 100);
+    OWN(qc_moments) *m = NULL;
+    MUST(qc_moments_new(&m, h, NULL, ST));
     for (size_t t = 0; t < 2; t++) {
         const struct qc_levels l = qc_levels_of(types[t], false);
         const double found = qc_moments_squared_error(m, -100, 100, l, QC_SYMMETRIC) / 100;
         cr_expect_float_eq(direct(x, 100, 100, l, 2, (double)INFINITY), want[t], 1e-6 * want[t]);
         cr_expect_float_eq(found, want[t], 0.05 * want[t], "%g, not %g", found, want[t]);
     }
-    qc_moments_free(m);
-    qc_histogram_free(h);
 }
 
 Test(float_ranges, mse_finds_what_brute_force_finds)
@@ -88,7 +84,7 @@ Test(float_ranges, mse_finds_what_brute_force_finds)
     } cases[] = {{"mse", 2}, {"mse:norm=2.4", 2.4}};
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
         samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
         const double top = fmax(-(double)h->tally.min, (double)h->tally.max);
         for (size_t t = 0; t < TYPES; t++)
             for (size_t c = 0; c < (t ? 1 : sizeof cases / sizeof *cases); c++) {
@@ -105,7 +101,6 @@ Test(float_ranges, mse_finds_what_brute_force_finds)
                                    sample_names[kind], qc_dtype_info(types[t])->name, cases[c].spec, r.objective, real);
                 cr_expect_float_eq(r.objective_minmax, widest, 0.03 * widest);
             }
-        qc_histogram_free(h);
     }
 }
 
@@ -113,12 +108,11 @@ Test(float_ranges, mse_finds_what_brute_force_finds)
 Test(float_ranges, all_errors_agree)
 {
     static float x[SAMPLE_SIZE];
-    struct qc_status st = QC_STATUS_INIT;
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
         samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
-        struct qc_moments *m;
-        cr_assert(qc_moments_new(&m, h, NULL, &st));
+        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_moments) *m = NULL;
+        MUST(qc_moments_new(&m, h, NULL, ST));
         for (size_t t = 0; t < TYPES; t++) {
             const struct qc_levels l = qc_levels_of(types[t], false);
             const double top = 0.4 * fmax(-(double)h->tally.min, (double)h->tally.max);
@@ -131,13 +125,11 @@ Test(float_ranges, all_errors_agree)
             cr_expect(qc_moments_above(m, 0.999 * a, -top, top, l, QC_SYMMETRIC, 1));
             cr_expect(!qc_moments_above(m, 1.001 * a, -top, top, l, QC_SYMMETRIC, 1));
             cr_expect(qc_moments_clip_error(m, -top, top, l, QC_SYMMETRIC, 4) >= a);
-            cr_assert(qc_loss_of(&loss, h, &p, l, &st));
+            MUST(qc_loss_of(&loss, h, &p, l, ST));
             if (types[t] != QC_F4E2M1)
                 cr_expect_float_eq(loss.rounding + loss.clipping, a, 0.15 * a, "%s, %s: %g, %g", sample_names[kind],
                                    qc_dtype_info(types[t])->name, loss.rounding + loss.clipping, a);
         }
-        qc_moments_free(m);
-        qc_histogram_free(h);
     }
 }
 
@@ -148,11 +140,10 @@ Test(float_ranges, others_do_not_clip_long_tails)
     static const char *const specs[] = {"gaussian", "mse"};
     const struct qc_levels l = qc_levels_of(QC_F8E4M3, false);
     samples_fill(x, SAMPLE_SIZE, SAMPLE_outlier);
-    struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
+    OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
     const double top = fmax(-(double)h->tally.min, (double)h->tally.max);
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
         const struct qc_range r = solve(specs[i], h, l);
         cr_expect(top_of(&r) > 0.9 * top, "%s: %g of %g", specs[i], top_of(&r), top);
     }
-    qc_histogram_free(h);
 }

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Methods against their formulas, which are computed independently here; series, curves, and edge cases of the plain
    functions. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <string.h>
 
 #include "observers/elementary.h"
 #include "observers/moments.h"
 #include "observers/observer.h"
 #include "samples.h"
-#include "tests/extent.h"
+#include "tests/check.h"
 
 static const struct qc_levels u8 = {.lo = 0, .hi = 255}, u4 = {.lo = 0, .hi = 15}, i8 = {.lo = -127, .hi = 127};
 
@@ -75,11 +72,10 @@ Test(methods, averages_over_samples_are_their_formulas)
     cr_assert(r.hi == 1);
     const struct qc_observer *o;
     struct qc_observer_values v;
-    struct qc_status st = QC_STATUS_INIT;
     s.series = NULL;
-    cr_assert(qc_observer_parse(&o, &v, "avgmax", &st));
-    cr_assert(!qc_observer_solve(&r, o, &v, &s, &request, &st));
-    cr_assert(strstr(st.message, "needs the extremes of every sample"), "%s", st.message);
+    MUST(qc_observer_parse(&o, &v, "avgmax", ST));
+    cr_assert(!qc_observer_solve(&r, o, &v, &s, &request, ST));
+    MUST(strstr(failure.message, "needs the extremes of every sample"));
 }
 
 Test(methods, fixed_is_what_was_asked_for_whatever_was_seen)
@@ -89,12 +85,11 @@ Test(methods, fixed_is_what_was_asked_for_whatever_was_seen)
     request.known_hi = 1;
     struct qc_range r = samples_solve("fixed:min=-2,max=6", &s, request);
     cr_assert(r.lo == -2 && r.hi == 6);
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_observer *o;
     struct qc_observer_values v;
-    cr_assert(qc_observer_parse(&o, &v, "fixed:min=0,max=0", &st));
-    cr_assert(!qc_observer_solve(&r, o, &v, &s, &request, &st) && st.code == QC_USAGE);
-    cr_assert(strstr(st.message, "both 0"), "%s", st.message);
+    MUST(qc_observer_parse(&o, &v, "fixed:min=0,max=0", ST));
+    cr_assert(!qc_observer_solve(&r, o, &v, &s, &request, ST) && failure.code == QC_USAGE);
+    MUST(strstr(failure.message, "both 0"));
 }
 
 /* |error|^norm of ONNX's quantize and dequantize, value by value; what is clipped by more than half a step counts
@@ -121,7 +116,7 @@ Test(methods, norms_of_the_error_find_what_brute_force_finds)
     } cases[] = {{"mse:norm=1", 1, 1}, {"mse:norm=2.4", 2.4, 1}, {"mse:norm=4", 4, 1}, {"mse:clip=4", 2, 4}};
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
         samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
         struct qc_statistics s = qc_statistics_of(h);
         double min = fmin(0, s.min), max = fmax(0, s.max);
         for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -137,7 +132,6 @@ Test(methods, norms_of_the_error_find_what_brute_force_finds)
             cr_assert_float_eq(r.objective, real, 0.03 * real, "%s, %s: objective %g, real %g", sample_names[kind],
                                cases[c].spec, r.objective, real);
         }
-        qc_histogram_free(h);
     }
 }
 
@@ -145,18 +139,15 @@ Test(methods, norms_of_the_error_find_what_brute_force_finds)
 Test(methods, power_error_of_two_is_the_squared_error)
 {
     static float x[SAMPLE_SIZE];
-    struct qc_status st = QC_STATUS_INIT;
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
         samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
-        struct qc_moments *m;
+        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_moments) *m = NULL;
         double lo = 0.7 * (double)h->tally.min, hi = 0.6 * (double)h->tally.max;
-        cr_assert(qc_moments_new(&m, h, NULL, &st));
+        MUST(qc_moments_new(&m, h, NULL, ST));
         double a = qc_moments_squared_error(m, lo, hi, u8, QC_ASYMMETRIC),
                b = 9 * qc_moments_power_error(m, lo, hi, u8, QC_ASYMMETRIC, 2, 3, (double)INFINITY);
         cr_assert_float_eq(a, b, 1e-7 * a, "%s: %.12g, %.12g", sample_names[kind], a, b);
-        qc_moments_free(m);
-        qc_histogram_free(h);
     }
 }
 
@@ -165,12 +156,11 @@ Test(methods, a_power_error_above_a_bound_is_infinite)
 {
     static float x[SAMPLE_SIZE];
     static const double norms[] = {1, 2.4, 3}, share[] = {0.05, 0.3, 0.7, 1};
-    struct qc_status st = QC_STATUS_INIT;
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
         samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
-        struct qc_moments *m;
-        cr_assert(qc_moments_new(&m, h, NULL, &st));
+        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_moments) *m = NULL;
+        MUST(qc_moments_new(&m, h, NULL, ST));
         for (size_t n = 0; n < sizeof norms / sizeof *norms; n++)
             for (size_t k = 0; k < sizeof share / sizeof *share; k++) {
                 const double lo = share[k] * (double)h->tally.min, hi = share[k] * (double)h->tally.max, p = norms[n],
@@ -182,8 +172,6 @@ Test(methods, a_power_error_above_a_bound_is_infinite)
                               isinf(qc_moments_power_error(m, lo, hi, u8, QC_ASYMMETRIC, p, 3, sum * (1 - 1e-9))),
                           "%s, norm %g, %g of the range", sample_names[kind], p, share[k]);
             }
-        qc_moments_free(m);
-        qc_histogram_free(h);
     }
 }
 
@@ -202,13 +190,12 @@ Test(methods, above_a_bound_is_what_the_error_says)
                                              {.lo = 0, .hi = 15},
                                              {.lo = 0, .hi = 65535}};
     static const struct qc_output_function leaky = {.run = run_leaky};
-    struct qc_status st = QC_STATUS_INIT;
     size_t above = 0, tried = 0;
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
         samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
-        struct qc_moments *m;
-        cr_assert(qc_moments_new(&m, h, kind % 2 ? &leaky : NULL, &st));
+        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_moments) *m = NULL;
+        MUST(qc_moments_new(&m, h, kind % 2 ? &leaky : NULL, ST));
         for (size_t t = 0; t < sizeof types / sizeof *types; t++)
             for (int k = 1; k <= 16; k++) {
                 const double lo = fmin(0, (double)h->tally.min) * k / 16,
@@ -223,8 +210,6 @@ Test(methods, above_a_bound_is_what_the_error_says)
                     above += e > bounds[b];
                 }
             }
-        qc_moments_free(m);
-        qc_histogram_free(h);
     }
     cr_expect(above > tried / 8 && above < tried, "%zu of %zu", above, tried);
 }
@@ -250,13 +235,12 @@ Test(methods, gaussian_gives_the_thresholds_of_its_law)
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         samples_fill(x, N, cases[c].kind);
-        struct qc_histogram *h = samples_histogram(x, N);
+        OWN(qc_histogram) *h = samples_histogram(x, N);
         struct qc_statistics s = qc_statistics_of(h);
         struct qc_range r = samples_solve(cases[c].spec, &s, QC_SOLVE_INIT(cases[c].levels, QC_SYMMETRIC));
         cr_assert_float_eq(r.hi / cases[c].b, cases[c].expected, cases[c].slack * cases[c].expected, "%s on %s: %g",
                            cases[c].spec, sample_names[cases[c].kind], r.hi / cases[c].b);
         cr_assert(r.objective <= r.objective_minmax);
-        qc_histogram_free(h);
     }
 }
 
@@ -265,12 +249,11 @@ Test(methods, gaussian_predicts_the_error_on_gaussian_values)
 {
     static float x[SAMPLE_SIZE];
     samples_fill(x, SAMPLE_SIZE, SAMPLE_normal);
-    struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
+    OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
     struct qc_statistics s = qc_statistics_of(h);
     struct qc_range r = samples_solve("gaussian", &s, QC_SOLVE_INIT(u4, QC_ASYMMETRIC));
     double real = samples_squared_error(x, SAMPLE_SIZE, r.lo, r.hi, u4, QC_ASYMMETRIC);
     cr_assert_float_eq(r.objective, real, 0.1 * real, "%g, %g", r.objective, real);
-    qc_histogram_free(h);
 }
 
 Test(methods, onnxruntime_s_entropy_is_min_max)
@@ -278,13 +261,12 @@ Test(methods, onnxruntime_s_entropy_is_min_max)
     static float x[SAMPLE_SIZE];
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
         samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
         struct qc_statistics s = qc_statistics_of(h);
         struct qc_solve request = QC_SOLVE_INIT(u8, QC_ASYMMETRIC);
         struct qc_range a = samples_solve("kl:variant=onnxruntime", &s, request),
                         b = samples_solve("minmax", &s, request);
         cr_assert(a.lo == b.lo && a.hi == b.hi && a.candidates == 1, "%s", sample_names[kind]);
-        qc_histogram_free(h);
     }
 }
 
@@ -302,7 +284,7 @@ Test(curve, holds_the_widest_and_a_runner_up_and_stays_bounded)
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
         samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
         if (kind == SAMPLE_normal) x[0] = 1e6f; /* a grid far longer than the curve */
-        struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
         struct qc_statistics s = qc_statistics_of(h);
         for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
             struct qc_curve c = {.count = 99};
@@ -332,6 +314,5 @@ Test(curve, holds_the_widest_and_a_runner_up_and_stays_bounded)
         request.curve = &none;
         samples_solve("percentile", &s, request);
         cr_assert(none.count == 0 && !none.has_runner_up);
-        qc_histogram_free(h);
     }
 }

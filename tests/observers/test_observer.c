@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
 #include <float.h>
-#include <math.h>
-#include <string.h>
 
 #include "observers/observer.h"
 #include "samples.h"
+#include "tests/check.h"
 
 static const struct qc_levels u8 = {.lo = 0, .hi = 255};
 
@@ -18,12 +16,11 @@ static const char *spec_of(size_t i)
 
 static struct qc_range solve_values(const char *spec, const float *x, size_t n, const struct qc_solve *request)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_observer *o;
     struct qc_observer_values v;
     struct qc_range r;
-    cr_assert(qc_observer_parse(&o, &v, spec, &st), "%s", st.message);
-    cr_assert(qc_observer_solve_values(&r, o, &v, x, n, request, &st), "%s", st.message);
+    MUST(qc_observer_parse(&o, &v, spec, ST));
+    MUST(qc_observer_solve_values(&r, o, &v, x, n, request, ST));
     return r;
 }
 
@@ -48,19 +45,18 @@ Test(observer, registry_has_all_with_complete_entries)
 
 Test(observer, parses_options)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_observer *o;
     struct qc_observer_values v;
-    cr_assert(qc_observer_parse(&o, &v, "kl", &st));
+    MUST(qc_observer_parse(&o, &v, "kl", ST));
     cr_assert_str_eq(o->name, "kl");
     cr_assert(v.v[0] == 0 && v.v[1] == 0);
-    cr_assert(qc_observer_parse(&o, &v, "kl:bins=4096", &st));
+    MUST(qc_observer_parse(&o, &v, "kl:bins=4096", ST));
     cr_assert_eq(v.v[0], 4096);
-    cr_assert(qc_observer_parse(&o, &v, "percentile:p=99.5,p=99.9", &st)); /* the last one wins */
+    MUST(qc_observer_parse(&o, &v, "percentile:p=99.5,p=99.9", ST)); /* the last one wins */
     cr_assert_eq(v.v[0], 99.9);
-    cr_assert(qc_observer_parse(&o, &v, "kl:variant=mxnet,bins=401", &st));
+    MUST(qc_observer_parse(&o, &v, "kl:variant=mxnet,bins=401", ST));
     cr_assert(v.v[0] == 401 && v.v[1] == 3);
-    cr_assert(qc_observer_parse(&o, &v, "fixed:max=6,min=0", &st));
+    MUST(qc_observer_parse(&o, &v, "fixed:max=6,min=0", ST));
     cr_assert(v.v[0] == 0 && v.v[1] == 6);
 }
 
@@ -100,38 +96,31 @@ Test(observer, refuses_wrong_specs_and_says_why)
         {"minmax:p=3", "'minmax' has no options"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         const struct qc_observer *o;
         struct qc_observer_values v;
-        cr_assert(!qc_observer_parse(&o, &v, cases[i].spec, &st), "%s", cases[i].spec);
-        cr_assert_eq(st.code, QC_USAGE);
-        cr_assert(strstr(st.message, cases[i].says), "'%s' gives: %s", cases[i].spec, st.message);
+        REFUSES_ROW(cases[i].spec, qc_observer_parse(&o, &v, cases[i].spec, ST), QC_USAGE, cases[i].says);
     }
     char text[2000];
     memset(text, 'k', sizeof text - 1);
     text[sizeof text - 1] = 0;
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_observer *o;
     struct qc_observer_values v;
-    cr_assert(!qc_observer_parse(&o, &v, text, &st));
+    cr_assert(!qc_observer_parse(&o, &v, text, ST));
     text[200] = 0;
-    cr_assert(!qc_observer_parse(&o, &v, text, &st));
+    cr_assert(!qc_observer_parse(&o, &v, text, ST));
 }
 
 Test(observer, needs_the_histogram_it_asks_for)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_histogram *h;
+    OWN(qc_histogram) *h = NULL;
     const struct qc_observer *o;
     struct qc_observer_values v;
     struct qc_range r;
-    cr_assert(qc_histogram_new(&h, QC_NEED_EXTREMES, &st));
-    cr_assert(qc_observer_parse(&o, &v, "mse", &st));
+    MUST(qc_histogram_new(&h, QC_NEED_EXTREMES, ST));
+    MUST(qc_observer_parse(&o, &v, "mse", ST));
     struct qc_statistics s = qc_statistics_of(h);
     struct qc_solve request = QC_SOLVE_INIT(u8, QC_ASYMMETRIC);
-    cr_assert(!qc_observer_solve(&r, o, &v, &s, &request, &st));
-    cr_assert(strstr(st.message, "needs a histogram"));
-    qc_histogram_free(h);
+    FAILS(qc_observer_solve(&r, o, &v, &s, &request, ST), "needs a histogram");
 }
 
 /* Ranges that are known without any theory: one value, or none. */
@@ -203,7 +192,7 @@ Test(observer, stays_inside_extremes_and_known_bounds)
                   {(double)NAN, (double)NAN}};
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
         samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
         double min = fmin(0, (double)h->tally.min), max = fmax(0, (double)h->tally.max);
         for (size_t b = 0; b < sizeof bounds / sizeof *bounds; b++) {
             for (size_t i = 0; i < qc_observer_count(); i++) {
@@ -218,7 +207,6 @@ Test(observer, stays_inside_extremes_and_known_bounds)
                 cr_assert(!(r.hi > bounds[b].hi) || r.hi == 0);
             }
         }
-        qc_histogram_free(h);
     }
 }
 

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Bars and losses against the values themselves. */
-#include <criterion/criterion.h>
-#include <math.h>
 
 #include "observers/outline.h"
+#include "tests/check.h"
 
 enum { COUNT = 20000 };
 
 static struct qc_histogram *seen(const float *x, size_t n)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_scan *s;
+    OWN(qc_scan) *s = NULL;
     struct qc_histogram *h;
-    cr_assert(qc_scan_new(&s, QC_NEED_HISTOGRAM, &st) && qc_histogram_new(&h, QC_NEED_HISTOGRAM, &st) &&
-              qc_scan_values(s, x, n, &st));
-    cr_assert(qc_histogram_add_scan(h, s, &st));
-    qc_scan_free(s);
+    cr_assert(qc_scan_new(&s, QC_NEED_HISTOGRAM, ST) && qc_histogram_new(&h, QC_NEED_HISTOGRAM, ST) &&
+              qc_scan_values(s, x, n, ST));
+    MUST(qc_histogram_add_scan(h, s, ST));
     return h;
 }
 
@@ -31,12 +28,11 @@ static void fill(float *x)
 Test(outline, bars_add_up_and_lie_where_the_values_are)
 {
     static float x[COUNT];
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_outline o;
     uint64_t sum = 0, expected[QC_OUTLINE_BARS] = {0}, zeros = 0;
     fill(x);
-    struct qc_histogram *h = seen(x, COUNT);
-    cr_assert(qc_outline_of(&o, h, &st));
+    OWN(qc_histogram) *h = seen(x, COUNT);
+    MUST(qc_outline_of(&o, h, ST));
     for (int b = 0; b < QC_OUTLINE_BARS; b++) sum += o.bars[b];
     for (int i = 0; i < COUNT; i++) {
         int b = (int)(((double)x[i] - o.lo) / (o.hi - o.lo) * QC_OUTLINE_BARS);
@@ -53,21 +49,19 @@ Test(outline, bars_add_up_and_lie_where_the_values_are)
     for (int b = 0; b < QC_OUTLINE_BARS; b++)
         cr_expect(fabs((double)o.bars[b] - (double)expected[b]) <= 5 + 0.1 * (double)expected[b],
                   "bar %d has %llu of %llu", b, (unsigned long long)o.bars[b], (unsigned long long)expected[b]);
-    qc_histogram_free(h);
 }
 
 Test(outline, equal_values_are_one_bar)
 {
     static const float x[4] = {2, 2, 2, 2}, none[3] = {0, 0, -0.0f};
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_outline o;
     struct qc_histogram *h = seen(x, 4);
-    cr_assert(qc_outline_of(&o, h, &st));
+    MUST(qc_outline_of(&o, h, ST));
     cr_expect_eq(o.bars[QC_OUTLINE_BARS - 1], 4);
     cr_expect(o.lo == 0 && o.hi == 2);
     qc_histogram_free(h);
     h = seen(none, 3);
-    cr_assert(qc_outline_of(&o, h, &st));
+    MUST(qc_outline_of(&o, h, ST));
     for (int b = 0; b < QC_OUTLINE_BARS; b++) cr_expect_eq(o.bars[b], 0);
     cr_expect(o.zeros == 3 && o.lo == 0 && o.hi == 0);
     qc_histogram_free(h);
@@ -101,12 +95,11 @@ Test(outline, loss_is_that_of_rounding_every_value)
     static const struct qc_affine to[3] = {{.scale = 0.25f, .zero_point = 128},
                                            {.scale = 0.08f, .zero_point = 100},
                                            {.scale = 3.0f, .zero_point = 20}};
-    struct qc_status st = QC_STATUS_INIT;
     fill(x);
-    struct qc_histogram *h = seen(x, COUNT);
+    OWN(qc_histogram) *h = seen(x, COUNT);
     for (int k = 0; k < 3; k++) {
         struct qc_loss l, e = exact(x, COUNT, &to[k], levels);
-        cr_assert(qc_loss_of(&l, h, &to[k], levels, &st));
+        MUST(qc_loss_of(&l, h, &to[k], levels, ST));
         cr_expect(fabs(l.signal / e.signal - 1) < 0.01);
         cr_expect(fabs(l.rounding / e.rounding - 1) < 0.1, "case %d: rounding %g, exactly %g", k, l.rounding,
                   e.rounding);
@@ -117,5 +110,4 @@ Test(outline, loss_is_that_of_rounding_every_value)
     }
     cr_expect(isnan(qc_loss_db(&(struct qc_loss){0})));
     cr_expect(isinf(qc_loss_db(&(struct qc_loss){.signal = 1})));
-    qc_histogram_free(h);
 }

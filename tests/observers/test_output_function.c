@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ranges that look through functions, against ONNX's quantize and dequantize and the function, value by value. */
-#include <criterion/criterion.h>
-#include <math.h>
 
 #include "observers/moments.h"
 #include "observers/observer.h"
 #include "samples.h"
-#include "tests/extent.h"
+#include "tests/check.h"
 
 /* Of what samples_fill gives, the first few: every range tried is a pass over them. */
 enum { COUNT = 3000 };
@@ -111,7 +109,7 @@ Test(behind, the_choice_is_what_brute_force_finds)
     } cases[] = {{"mse", 2}, {"mse:norm=1", 1}, {"mse:norm=2.4", 2.4}};
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
         samples_fill(x, COUNT, (enum sample_kind)kind);
-        struct qc_histogram *h = samples_histogram(x, COUNT);
+        OWN(qc_histogram) *h = samples_histogram(x, COUNT);
         struct qc_statistics s = qc_statistics_of(h);
         const double min = fmin(0, s.min), max = fmax(0, s.max);
         for (size_t k = 0; k < FORMULAS * 3; k++) {
@@ -132,7 +130,6 @@ Test(behind, the_choice_is_what_brute_force_finds)
             cr_assert_float_eq(r.objective, real, 0.03 * real, "%s, %s, %s: objective %g, real %g", sample_names[kind],
                                f->name, cases[k % 3].spec, r.objective, real);
         }
-        qc_histogram_free(h);
     }
 }
 
@@ -140,12 +137,11 @@ Test(behind, eight_bits_behind_a_leaky_relu_gain)
 {
     static float x[COUNT];
     samples_fill(x, COUNT, SAMPLE_normal);
-    struct qc_histogram *h = samples_histogram(x, COUNT);
+    OWN(qc_histogram) *h = samples_histogram(x, COUNT);
     struct qc_statistics s = qc_statistics_of(h);
     struct qc_range r = solve("mse", &s, u8, behind(&formulas[0])), plain = solve("mse", &s, u8, NULL);
     cr_assert_lt(error(x, r.lo, r.hi, u8, leaky, 2), 0.9 * error(x, plain.lo, plain.hi, u8, leaky, 2));
     cr_assert_gt(r.lo, plain.lo);
-    qc_histogram_free(h);
 }
 
 /* The general way, in pieces, and the prefix sums are the same for norm 2; the identity changes nothing, nor does a
@@ -153,18 +149,17 @@ Test(behind, eight_bits_behind_a_leaky_relu_gain)
 Test(behind, both_ways_agree_and_the_identity_is_nothing)
 {
     static float x[COUNT];
-    struct qc_status st = QC_STATUS_INIT;
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
         samples_fill(x, COUNT, (enum sample_kind)kind);
-        struct qc_histogram *h = samples_histogram(x, COUNT);
+        OWN(qc_histogram) *h = samples_histogram(x, COUNT);
         struct formula same = {"identity", identity, {0}}, far = {"x + 1000", shifted, {0}};
         struct qc_moments *plain, *m;
         double lo = 0.7 * (double)h->tally.min, hi = 0.6 * (double)h->tally.max;
-        cr_assert(qc_moments_new(&plain, h, NULL, &st));
+        MUST(qc_moments_new(&plain, h, NULL, ST));
         double expected = qc_moments_squared_error(plain, lo, hi, u8, QC_ASYMMETRIC);
         for (int k = 0; k < FORMULAS + 2; k++) {
             struct formula *f = k < FORMULAS ? &formulas[k] : k == FORMULAS ? &same : &far;
-            cr_assert(qc_moments_new(&m, h, behind(f), &st) && qc_moments_behind(m));
+            cr_assert(qc_moments_new(&m, h, behind(f), ST) && qc_moments_behind(m));
             double a = qc_moments_squared_error(m, lo, hi, u8, QC_ASYMMETRIC),
                    b = 9 * qc_moments_power_error(m, lo, hi, u8, QC_ASYMMETRIC, 2, 3, (double)INFINITY);
             cr_assert_float_eq(a, b, 1e-6 * a, "%s, %s: %.12g, %.12g", sample_names[kind], f->name, a, b);
@@ -174,7 +169,6 @@ Test(behind, both_ways_agree_and_the_identity_is_nothing)
             qc_moments_free(m);
         }
         qc_moments_free(plain);
-        qc_histogram_free(h);
     }
 }
 
@@ -183,7 +177,7 @@ Test(behind, what_says_nothing_is_left_aside)
 {
     static float x[COUNT];
     samples_fill(x, COUNT, SAMPLE_normal);
-    struct qc_histogram *h = samples_histogram(x, COUNT);
+    OWN(qc_histogram) *h = samples_histogram(x, COUNT);
     struct qc_statistics s = qc_statistics_of(h);
     struct formula bad[] = {{"1 / x", reciprocal, {0}}, {"3", constant, {0}}};
     static const char *const methods[] = {"mse", "kl", "minmax", "percentile"};
@@ -194,7 +188,6 @@ Test(behind, what_says_nothing_is_left_aside)
         }
     struct qc_range r = solve("mse", &s, u16, behind(&formulas[0])), plain = solve("mse", &s, u16, NULL);
     cr_assert(!r.behind && r.lo == plain.lo && r.hi == plain.hi);
-    qc_histogram_free(h);
 }
 
 /* kl: the divergence does not see a monotone function, so its choice is that of the squared error behind it. */
@@ -204,7 +197,7 @@ Test(behind, kl_takes_the_squared_error)
     bool narrower = false;
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
         samples_fill(x, COUNT, (enum sample_kind)kind);
-        struct qc_histogram *h = samples_histogram(x, COUNT);
+        OWN(qc_histogram) *h = samples_histogram(x, COUNT);
         struct qc_statistics s = qc_statistics_of(h);
         for (size_t k = 0; k < FORMULAS; k++) {
             double (*f)(double) = formulas[k].f;
@@ -216,7 +209,6 @@ Test(behind, kl_takes_the_squared_error)
             cr_assert(r.lo == mse.lo && r.hi == mse.hi, "%s, %s", sample_names[kind], formulas[k].name);
             narrower = narrower || r.lo != plain.lo || r.hi != plain.hi;
         }
-        qc_histogram_free(h);
     }
     cr_assert(narrower);
 }

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "observers/plugin.h"
+#include "tests/check.h"
 
 static const char *file_of(char buf[256], int number)
 {
@@ -28,9 +25,8 @@ Test(plugin, files_that_are_not_fit_are_refused)
         {99, "not a shared object that can be loaded"},
     };
     struct qc_plugins *p = NULL;
-    struct qc_status st = QC_STATUS_INIT;
     char file[256];
-    cr_assert(qc_plugins_new(&p, &st));
+    MUST(qc_plugins_new(&p, ST));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_status bad = QC_STATUS_INIT;
         cr_assert(!qc_plugins_load(p, file_of(file, cases[i].number), &bad), "%s", file);
@@ -41,7 +37,7 @@ Test(plugin, files_that_are_not_fit_are_refused)
     cr_assert(!qc_plugins_load(p, QC_TEST_SOURCE "/README.md", &bad));
     cr_assert(strstr(bad.message, "not a shared object"), "%s", bad.message);
     cr_assert_eq(qc_plugins_count(p), 0);
-    cr_assert(qc_plugins_load(p, file_of(file, 0), &st), "%s", st.message);
+    MUST(qc_plugins_load(p, file_of(file, 0), ST));
     cr_assert(!qc_plugins_load(p, file, &bad));
     cr_assert_eq(qc_plugins_count(p), 1);
     const struct qc_observer *o = qc_plugins_at(p, 0);
@@ -54,7 +50,7 @@ Test(plugin, files_that_are_not_fit_are_refused)
 static bool solve(struct qc_range *r, int number, const char *spec, const float *x, size_t n, double known_hi,
                   struct qc_status *st)
 {
-    struct qc_plugins *p = NULL;
+    OWN(qc_plugins) *p = NULL;
     const struct qc_observer *o;
     struct qc_observer_values v;
     char file[256];
@@ -62,24 +58,22 @@ static bool solve(struct qc_range *r, int number, const char *spec, const float 
     request.known_hi = known_hi;
     bool ok = qc_plugins_new(&p, st) && qc_plugins_load(p, file_of(file, number), st) &&
               qc_observer_parse_among(&o, &v, spec, p, st) && qc_observer_solve_values(r, o, &v, x, n, &request, st);
-    qc_plugins_free(p);
     return ok;
 }
 
 Test(plugin, its_answer_is_cut_to_what_is_possible)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_range r;
     static const float x[] = {-4, 1, 3, NAN, INFINITY}, zeros[3];
-    cr_assert(solve(&r, 0, "case", x, 5, (double)INFINITY, &st), "%s", st.message);
+    MUST(solve(&r, 0, "case", x, 5, (double)INFINITY, ST));
     cr_assert(r.lo == -2 && r.hi == 3, "[%g, %g]", r.lo, r.hi);
-    cr_assert(solve(&r, 0, "case:factor=1", x, 5, 2, &st), "%s", st.message);
+    MUST(solve(&r, 0, "case:factor=1", x, 5, 2, ST));
     cr_assert(r.lo == -4 && r.hi == 2, "[%g, %g]", r.lo, r.hi);
-    cr_assert(solve(&r, 0, "case", zeros, 3, (double)INFINITY, &st));
+    MUST(solve(&r, 0, "case", zeros, 3, (double)INFINITY, ST));
     cr_assert(r.lo == 0 && r.hi == 0);
-    cr_assert(!solve(&r, 0, "case:factor=2", x, 5, 2, &st) && st.code == QC_USAGE);
-    st = QC_STATUS_INIT;
-    cr_assert(!solve(&r, 0, "cas", x, 5, 2, &st) && strstr(st.message, "did you mean 'case'"), "%s", st.message);
+    cr_assert(!solve(&r, 0, "case:factor=2", x, 5, 2, ST) && failure.code == QC_USAGE);
+    cr_assert(!solve(&r, 0, "cas", x, 5, 2, ST) && strstr(failure.message, "did you mean 'case'"), "%s",
+              failure.message);
 }
 
 Test(plugin, failures_are_errors_with_names)
@@ -95,26 +89,22 @@ Test(plugin, failures_are_errors_with_names)
     };
     static const float x[] = {-4, 1, 3};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_range r;
-        cr_assert(!solve(&r, cases[i].number, "case", x, 3, (double)INFINITY, &st));
-        cr_assert(st.code == QC_BAD_INPUT && strstr(st.message, cases[i].says), "%s", st.message);
+        REFUSES(solve(&r, cases[i].number, "case", x, 3, (double)INFINITY, ST), QC_BAD_INPUT, cases[i].says);
     }
 }
 
 Test(plugin, needs_to_have_seen_the_values)
 {
-    struct qc_plugins *p = NULL;
-    struct qc_status st = QC_STATUS_INIT;
+    OWN(qc_plugins) *p = NULL;
     const struct qc_observer *o;
     struct qc_observer_values v;
     struct qc_range r;
     char file[256];
     struct qc_statistics s = {.count = 1, .max = 1};
     struct qc_solve request = QC_SOLVE_INIT(((struct qc_levels){.lo = 0, .hi = 255}), QC_ASYMMETRIC);
-    cr_assert(qc_plugins_new(&p, &st) && qc_plugins_load(p, file_of(file, 0), &st) &&
-              qc_observer_parse_among(&o, &v, "case", p, &st));
-    cr_assert(!qc_observer_solve(&r, o, &v, &s, &request, &st) && strstr(st.message, "needs the values themselves"),
-              "%s", st.message);
-    qc_plugins_free(p);
+    cr_assert(qc_plugins_new(&p, ST) && qc_plugins_load(p, file_of(file, 0), ST) &&
+              qc_observer_parse_among(&o, &v, "case", p, ST));
+    cr_assert(!qc_observer_solve(&r, o, &v, &s, &request, ST) && strstr(failure.message, "needs the values themselves"),
+              "%s", failure.message);
 }

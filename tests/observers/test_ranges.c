@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The solvers against brute force: every threshold of a grid, on the values themselves or by the definition. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "observers/moments.h"
 #include "observers/observer.h"
 #include "samples.h"
+#include "tests/check.h"
 
 static const struct qc_levels u8 = {.lo = 0, .hi = 255}, u4 = {.lo = 0, .hi = 15}, i8 = {.lo = -127, .hi = 127},
                               u16 = {.lo = 0, .hi = 65535};
@@ -42,7 +38,7 @@ Test(ranges, percentile_equals_that_of_the_sorted_values)
     static const double ps[] = {99, 95, 80};
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
         samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
         qsort(x, SAMPLE_SIZE, sizeof *x, compare_floats);
         for (size_t k = 0; k < sizeof ps / sizeof *ps; k++) {
             char spec[40];
@@ -60,7 +56,6 @@ Test(ranges, percentile_equals_that_of_the_sorted_values)
         struct qc_range all = solve("percentile:p=100", h, u8, QC_ASYMMETRIC),
                         most = solve("minmax", h, u8, QC_ASYMMETRIC);
         cr_assert(all.lo == most.lo && all.hi == most.hi);
-        qc_histogram_free(h);
     }
 }
 
@@ -88,7 +83,7 @@ static void check_mse(enum sample_kind kind, struct qc_levels levels, enum qc_sy
 {
     static float x[SAMPLE_SIZE];
     samples_fill(x, SAMPLE_SIZE, kind);
-    struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
+    OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
     double min = fmin(0, (double)h->tally.min), max = fmax(0, (double)h->tally.max);
     struct qc_range r = solve("mse", h, levels, symmetry);
     double real = samples_squared_error(x, SAMPLE_SIZE, r.lo, r.hi, levels, symmetry);
@@ -101,7 +96,6 @@ static void check_mse(enum sample_kind kind, struct qc_levels levels, enum qc_sy
     cr_assert_float_eq(r.objective_minmax, widest, 0.03 * widest, "%s: %g, %g", sample_names[kind], r.objective_minmax,
                        widest);
     cr_assert(r.objective <= r.objective_minmax && r.candidates > 1);
-    qc_histogram_free(h);
 }
 
 Test(ranges, mse_finds_what_brute_force_finds)
@@ -122,13 +116,12 @@ Test(ranges, whole_numbers_keep_scale_one)
 {
     float x[256];
     for (size_t i = 0; i < 256; i++) x[i] = (float)i;
-    struct qc_histogram *h = samples_histogram(x, 256);
+    OWN(qc_histogram) *h = samples_histogram(x, 256);
     for (size_t i = 0; i < 2; i++) {
         struct qc_range r = solve(i ? "mse" : "kl", h, u8, QC_ASYMMETRIC);
         cr_assert(r.lo == 0 && r.hi == 255, "[%g, %g]", r.lo, r.hi);
         cr_assert(i == 0 || r.objective == 0);
     }
-    qc_histogram_free(h);
 }
 
 /* Prefix sums over cells (up to QC_MOMENTS_LEVELS) and sums bin by bin (more levels) against the closed form of any
@@ -136,12 +129,11 @@ Test(ranges, whole_numbers_keep_scale_one)
 Test(ranges, both_ways_to_the_squared_error_agree)
 {
     static float x[SAMPLE_SIZE];
-    struct qc_status st = QC_STATUS_INIT;
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
         samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
         struct qc_moments *m;
-        cr_assert(qc_moments_new(&m, h, NULL, &st));
+        MUST(qc_moments_new(&m, h, NULL, ST));
         for (int f = 1; f <= 20; f++) {
             const double lo = (double)h->tally.min * f / 20, hi = (double)h->tally.max * f / 20;
             for (int wide = 0; wide < 2; wide++) {
@@ -161,7 +153,6 @@ Test(ranges, both_ways_to_the_squared_error_agree)
         struct qc_range whole = solve("kl", h, u16, QC_ASYMMETRIC); /* as many levels as bins: nothing to search */
         cr_assert(whole.hi == fmax(0, (double)h->tally.max));
         cr_assert_eq(whole.candidates, 1, "%u ranges were tried", whole.candidates);
-        qc_histogram_free(h);
     }
 }
 
@@ -182,11 +173,10 @@ static double quantile(const struct qc_bin *bins, size_t n, double rank)
 
 static void density_by_definition(struct density *d, const struct qc_histogram *h)
 {
-    struct qc_status st = QC_STATUS_INIT;
     static double raw[BINS];
-    struct qc_bin *bins;
+    QC_FREED struct qc_bin *bins = NULL;
     size_t n;
-    cr_assert(qc_histogram_bins(&bins, &n, h, &st));
+    MUST(qc_histogram_bins(&bins, &n, h, ST));
     d->a = fmin(0, (double)h->tally.min);
     d->b = fmax(0, (double)h->tally.max);
     d->step = (d->b - d->a) / BINS;
@@ -227,7 +217,6 @@ static void density_by_definition(struct density *d, const struct qc_histogram *
         total += sum;
     }
     for (int i = 0; i < BINS; i++) d->p[i] /= total;
-    free(bins);
 }
 
 /* Visits the pieces between consecutive edges of bins and of the cell [from, to): mass below `to`, or the integral
@@ -268,7 +257,7 @@ Test(ranges, kl_is_its_definition_and_finds_what_brute_force_finds)
     static struct density d;
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
         samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
         struct qc_range r = solve("kl:clip=1", h, u8, QC_ASYMMETRIC);
         density_by_definition(&d, h);
         double direct = divergence_by_definition(&d, r.lo, r.hi), widest = divergence_by_definition(&d, d.a, d.b);
@@ -292,7 +281,6 @@ Test(ranges, kl_is_its_definition_and_finds_what_brute_force_finds)
         }
         cr_assert_leq(r.objective, 1.01 * best + 1e-12, "%s: %g in [%g, %g], brute force finds %g", sample_names[kind],
                       r.objective, r.lo, r.hi, best);
-        qc_histogram_free(h);
     }
 }
 
@@ -302,9 +290,8 @@ static double kept(const char *spec, enum sample_kind kind)
     enum { N = 400000 };
     static float x[N];
     samples_fill(x, N, kind);
-    struct qc_histogram *h = samples_histogram(x, N);
+    OWN(qc_histogram) *h = samples_histogram(x, N);
     struct qc_range r = solve(spec, h, u8, QC_ASYMMETRIC), all = solve("minmax", h, u8, QC_ASYMMETRIC);
-    qc_histogram_free(h);
     return (r.hi - r.lo) / (all.hi - all.lo);
 }
 
@@ -330,12 +317,10 @@ Test(ranges, exact_zeros_do_not_move_mse_or_kl)
     static float x[2 * SAMPLE_SIZE];
     samples_fill(x, SAMPLE_SIZE, SAMPLE_long_tail);
     memset(x + SAMPLE_SIZE, 0, sizeof x / 2);
-    struct qc_histogram *without = samples_histogram(x, SAMPLE_SIZE), *with = samples_histogram(x, 2 * SAMPLE_SIZE);
+    OWN(qc_histogram) *without = samples_histogram(x, SAMPLE_SIZE), *with = samples_histogram(x, 2 * SAMPLE_SIZE);
     for (size_t i = 0; i < 2; i++) {
         struct qc_range a = solve(i ? "mse" : "kl", without, u8, QC_ASYMMETRIC),
                         b = solve(i ? "mse" : "kl", with, u8, QC_ASYMMETRIC);
         cr_assert(a.lo == b.lo && a.hi == b.hi);
     }
-    qc_histogram_free(without);
-    qc_histogram_free(with);
 }

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model_maker.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/check.h"
 
 /* Messages hold strings that are not const; nothing writes to them. */
 static char *text(const char *s)
@@ -192,9 +188,8 @@ void maker_tensor(struct maker *m, const char *name, Onnx__TensorProto *t)
 
 void maker_pack(const struct maker *m, void **bytes, size_t *size)
 {
-    struct qc_status st = QC_STATUS_INIT;
     *size = onnx__model_proto__get_packed_size(&m->model);
-    *bytes = qc_arena_get(m->arena, *size, 1, &st);
+    *bytes = qc_arena_get(m->arena, *size, 1, ST);
     onnx__model_proto__pack(&m->model, *bytes);
 }
 
@@ -211,9 +206,8 @@ struct qc_graph *maker_import(const struct maker *m, struct qc_model_info *info,
 
 struct qc_graph *maker_graph(const struct maker *m)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = maker_import(m, NULL, &st);
-    cr_assert_not_null(g, "%s", st.message);
+    struct qc_graph *g = maker_import(m, NULL, ST);
+    MUST(g);
     return g;
 }
 

@@ -20,6 +20,7 @@ struct maker {
 
 void maker_start(struct maker *m, int opset); /* IR version 7 */
 void maker_stop(struct maker *m);
+#define MAKER __attribute__((cleanup(maker_stop), unused)) struct maker
 
 /* Float unless elem says otherwise; rank -1: no shape. A dimension of -1 is named after `symbol` (NULL: not named). */
 void maker_input(struct maker *m, const char *name, const char *symbol, int rank, const int64_t *dims);

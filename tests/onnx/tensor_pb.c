@@ -21,7 +21,7 @@ bool qc_tensor_pb_parse(struct qc_tensor **out, const void *bytes, size_t size, 
 
 bool qc_tensor_pb_print(void **bytes, size_t *size, const char *name, const struct qc_tensor *t, struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_emitter e = {.arena = a, .st = st, .spare = a ? qc_arena_get(a, 1, QC_EMIT_SPARE, st) : NULL};
     Onnx__TensorProto *p = e.spare ? qc_emit_tensor(&e, name, t) : NULL;
     void *packed = NULL;
@@ -37,6 +37,5 @@ bool qc_tensor_pb_print(void **bytes, size_t *size, const char *name, const stru
             *bytes = packed;
         }
     }
-    qc_arena_free(a);
     return packed != NULL;
 }

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "graph/text/text.h"
 #include "model_maker.h"
 #include "onnx/write/emit.h"
+#include "tests/check.h"
 
 static const struct qc_shape row = {.rank = 2, .dim = {QC_FREE, 4}};
 
@@ -42,19 +38,17 @@ static qc_id one(struct built *b, enum qc_op op, qc_id in)
 static qc_id constant(struct built *b, const char *name, enum qc_dtype dtype, const struct qc_shape *shape,
                       const void *data)
 {
-    struct qc_tensor *t = qc_tensor_of(dtype, shape, data, &b->st);
+    OWN(qc_tensor) *t = qc_tensor_of(dtype, shape, data, &b->st);
     qc_id id = qc_graph_add_constant(b->g, name, t, &b->st);
-    qc_tensor_unref(t);
     return id;
 }
 
 /* The model as messages, as another reader would see it. */
 static Onnx__ModelProto *emitted(const struct qc_graph *g, const struct qc_onnx_emit_options *o)
 {
-    struct qc_status st = QC_STATUS_INIT;
     void *bytes;
     size_t size;
-    cr_assert(qc_onnx_emit(&bytes, &size, g, o, &st), "%s", st.message);
+    MUST(qc_onnx_emit(&bytes, &size, g, o, ST));
     Onnx__ModelProto *m = onnx__model_proto__unpack(NULL, size, bytes);
     free(bytes);
     cr_assert_not_null(m);
@@ -256,53 +250,44 @@ Test(emit, graphs_that_are_not_lowered_are_refused)
 
 static char *print(const struct qc_graph *g)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_text_options options = QC_TEXT_SHORT; /* larger constants print with a hash */
-    char *text = qc_graph_print(g, &options, &st);
-    cr_assert_not_null(text, "%s", st.message);
+    char *text = qc_graph_print(g, &options, ST);
+    MUST(text);
     return text;
 }
 
 /* Text without the first line, which holds the opset. */
 static bool same_graph(const struct qc_graph *a, const struct qc_graph *b)
 {
-    char *s = print(a), *t = print(b);
+    QC_FREED char *s = print(a), *t = print(b);
     const char *p = strchr(s, '\n'), *q = strchr(t, '\n');
     bool same = p && q && strcmp(p, q) == 0;
-    free(s);
-    free(t);
     return same;
 }
 
 static struct qc_graph *reread(const struct qc_graph *g, int opset)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_onnx_emit_options o = QC_ONNX_EMIT_DEFAULTS;
-    void *first, *second;
+    QC_FREED void *first = NULL, *second = NULL;
     size_t size, again;
     struct qc_graph *h = NULL;
     o.opset_min = opset;
-    cr_assert(qc_onnx_emit(&first, &size, g, &o, &st), "%s", st.message);
-    cr_assert(qc_onnx_emit(&second, &again, g, &o, &st), "%s", st.message);
+    MUST(qc_onnx_emit(&first, &size, g, &o, ST));
+    MUST(qc_onnx_emit(&second, &again, g, &o, ST));
     cr_expect(size == again && memcmp(first, second, size) == 0, "the bytes differ");
-    cr_assert(qc_onnx_import_memory(&h, NULL, first, size, NULL, &st), "%s", st.message);
-    free(first);
-    free(second);
+    MUST(qc_onnx_import_memory(&h, NULL, first, size, NULL, ST));
     return h;
 }
 
 static void round_trip(const char *path)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g;
-    cr_assert(qc_onnx_import(&g, NULL, path, &st), "%s", st.message);
+    OWN(qc_graph) *g = NULL;
+    MUST(qc_onnx_import(&g, NULL, path, ST));
     static const int opsets[] = {0, 18, 21};
     for (size_t i = 0; i < sizeof opsets / sizeof *opsets; i++) {
-        struct qc_graph *h = reread(g, opsets[i]);
+        OWN(qc_graph) *h = reread(g, opsets[i]);
         cr_expect(same_graph(g, h), "%s at opset %d is another graph after emit and import", path, opsets[i]);
-        qc_graph_free(h);
     }
-    qc_graph_free(g);
 }
 
 Test(emit, the_shipped_model_survives_a_round_trip)
@@ -339,28 +324,26 @@ Test(emit, real_models_survive_a_round_trip)
 Test(emit, large_constants_go_beside_the_model)
 {
     char folder[] = "/tmp/qcalib_emit_XXXXXX", path[512], data[600];
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_onnx_emit_options o = QC_ONNX_EMIT_DEFAULTS;
     struct qc_graph *g, *h;
     struct stat model, beside;
     cr_assert_not_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/m.onnx", folder);
     snprintf(data, sizeof data, "%s.data", path);
-    cr_assert(qc_onnx_import(&g, NULL, QC_TEST_SOURCE "/datasets/digits_cnn.onnx", &st), "%s", st.message);
-    cr_assert(qc_onnx_emit_file(NULL, path, g, &o, &st), "%s", st.message);
+    MUST(qc_onnx_import(&g, NULL, QC_TEST_SOURCE "/datasets/digits_cnn.onnx", ST));
+    MUST(qc_onnx_emit_file(NULL, path, g, &o, ST));
     cr_expect_neq(stat(data, &beside), 0, "nothing goes beside a small model");
     o.external_from = 4096;
-    cr_assert(qc_onnx_emit_file(NULL, path, g, &o, &st), "%s", st.message);
+    MUST(qc_onnx_emit_file(NULL, path, g, &o, ST));
     cr_assert_eq(stat(path, &model), 0);
     cr_assert_eq(stat(data, &beside), 0);
     cr_expect_gt(beside.st_size, model.st_size);
-    cr_assert(qc_onnx_import(&h, NULL, path, &st), "%s", st.message);
+    MUST(qc_onnx_import(&h, NULL, path, ST));
     cr_expect(same_graph(g, h));
     qc_graph_free(h);
     cr_assert_eq(truncate(data, beside.st_size - 1), 0);
-    cr_expect_not(qc_onnx_import(&h, NULL, path, &st));
-    cr_expect_eq(st.code, QC_BAD_INPUT);
-    cr_expect_not_null(strstr(st.message, "too short"), "%s", st.message);
+    REFUSES(qc_onnx_import(&h, NULL, path, ST), QC_BAD_INPUT, "");
+    SHOULD(strstr(failure.message, "too short"));
     qc_graph_free(g);
     unlink(data);
     unlink(path);

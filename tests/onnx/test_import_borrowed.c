@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Initializers in a model's own file: messages are unpacked without copying them, and those of a large model stay in
    the file. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/resident.h"
 #include "model_maker.h"
+#include "tests/check.h"
 
 enum { MIB = 1 << 20, SIDE = 512, COUNT = SIDE * SIDE, BYTES = COUNT * 4, TENSORS = 20, NAME = 32 };
 
@@ -46,14 +42,13 @@ static void make_sum(struct maker *m, struct names *names, const float *numbers)
 Test(import_borrowed, large_initializers_stay_in_files_whatever_their_alignment)
 {
     char path[] = "/tmp/qcalib_own_XXXXXX";
-    float *numbers = malloc(BYTES + TENSORS * 4);
+    QC_FREED float *numbers = malloc(BYTES + TENSORS * 4);
     struct maker m;
     struct names names;
     void *bytes;
     size_t size, in_place = 0;
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE); /* where a file of its own begins */
-    struct qc_graph *g;
-    struct qc_status st = QC_STATUS_INIT;
+    OWN(qc_graph) *g = NULL;
     const int fd = mkstemp(path);
     cr_assert(fd >= 0 && numbers);
     for (int i = 0; i < COUNT + TENSORS; i++) numbers[i] = (float)(i % 1013);
@@ -64,7 +59,7 @@ Test(import_borrowed, large_initializers_stay_in_files_whatever_their_alignment)
     maker_stop(&m);
     /* Not even half of the model may be in memory. */
     const struct qc_import_options o = {.memory_limit = qc_resident_bytes() + TENSORS / 2 * MIB};
-    cr_assert(qc_onnx_import_with(&g, NULL, path, &o, &st), "%s", st.message);
+    MUST(qc_onnx_import_with(&g, NULL, path, &o, ST));
     unlink(path);
     for (int i = 0; i < TENSORS; i++) {
         const char *name = names.of[i];
@@ -76,8 +71,6 @@ Test(import_borrowed, large_initializers_stay_in_files_whatever_their_alignment)
         cr_expect(memcmp(t->data, numbers + i, BYTES) == 0, "%s", name);
     }
     cr_expect(in_place > 0 && in_place < TENSORS, "%zu of %d stay where they are", in_place, TENSORS);
-    qc_graph_free(g);
-    free(numbers);
 }
 
 /* Bytes that are as long as the numbers that stand for those left out, one less and one more; and of an attribute. */
@@ -85,7 +78,7 @@ Test(import_borrowed, short_raw_data_and_those_of_attributes_are_the_bytes_of_th
 {
     static const float v[3] = {1.5f, -2.25f, 3};
     static const uint8_t small[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
-    struct maker m;
+    MAKER m;
     char name[10][NAME], result[10][NAME];
     maker_start(&m, 13);
     maker_input(&m, "x", NULL, DIMS(3));
@@ -105,7 +98,7 @@ Test(import_borrowed, short_raw_data_and_those_of_attributes_are_the_bytes_of_th
     maker_tensor(&m, "value", t);
     maker_node(&m, "Add", NULL, "x k", "y");
     maker_output(&m, "y");
-    struct qc_graph *g = maker_graph(&m);
+    OWN(qc_graph) *g = maker_graph(&m);
     for (int n = 7; n <= 9; n++) {
         const struct qc_tensor *c = qc_constant_of(g, g->outputs[n - 7].value);
         cr_assert_not_null(c, "%d", n);
@@ -113,6 +106,4 @@ Test(import_borrowed, short_raw_data_and_those_of_attributes_are_the_bytes_of_th
     }
     const struct qc_tensor *k = qc_constant_of(g, graph_node(g, "y")->inputs[1]);
     cr_expect(k && k->count == 3 && memcmp(k->data, v, sizeof v) == 0);
-    qc_graph_free(g);
-    maker_stop(&m);
 }

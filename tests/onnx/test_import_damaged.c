@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Damaged files: every truncation and many fixed mutations of small valid models give a status or a graph. The build
    with sanitizers shows memory errors and leaks. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/core/verify.h"
 #include "model_maker.h"
 #include "onnx/write/emit.h"
+#include "tests/check.h"
 
 /* One convolution, one of each spelling that has code of its own, and a bit of everything in the messages around. */
 static void small_model(struct maker *m, int opset)
@@ -71,14 +69,13 @@ Test(damaged, every_truncation_is_refused)
 {
     static const int opsets[] = {10, 13};
     for (size_t i = 0; i < sizeof opsets / sizeof *opsets; i++) {
-        struct maker m;
+        MAKER m;
         void *bytes;
         size_t size;
         small_model(&m, opsets[i]);
         maker_pack(&m, &bytes, &size);
         cr_expect(try_import(bytes, size), "the whole model is sound");
         for (size_t n = 0; n < size; n++) cr_expect_not(try_import(bytes, n), "%zu of %zu bytes were taken", n, size);
-        maker_stop(&m);
     }
 }
 
@@ -119,7 +116,7 @@ Test(damaged, mutations_never_do_harm)
     uint64_t seed = 20240607;
     size_t taken = 0, refused = 0;
     for (int opset = 9; opset <= 18; opset += 3) {
-        struct maker m;
+        MAKER m;
         void *bytes;
         size_t size;
         small_model(&m, opset);
@@ -132,7 +129,6 @@ Test(damaged, mutations_never_do_harm)
             *(try_import(p, n) ? &taken : &refused) += 1;
         }
         free(p);
-        maker_stop(&m);
     }
     /* Both kinds must occur, or the mutations are too weak or too strong to say anything. */
     cr_expect_gt(taken, 500, "%zu taken", taken);

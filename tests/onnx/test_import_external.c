@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weights in external files: large ones stay there. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "model_maker.h"
 #include "onnx/write/emit.h"
+#include "tests/check.h"
 
 enum { SIDE = 160, COUNT = SIDE * SIDE, BYTES = COUNT * 4, TEXT = 512 };
 
@@ -50,7 +46,7 @@ static bool import_places(struct qc_graph **g, const struct folder *d, const str
                           struct qc_status *st)
 {
     enum { MOST = 4 };
-    struct maker m;
+    MAKER m;
     static char location[] = "location", file[] = "w.bin", offset[] = "offset";
     Onnx__StringStringEntryProto entry[MOST][2], *entries[MOST][2];
     void *bytes;
@@ -81,7 +77,6 @@ static bool import_places(struct qc_graph **g, const struct folder *d, const str
     maker_pack(&m, &bytes, &size);
     write_file(d->model, bytes, size);
     const bool ok = qc_onnx_import(g, NULL, d->model, st);
-    maker_stop(&m);
     return ok;
 }
 
@@ -96,10 +91,9 @@ Test(import_external, large_weights_stay_in_their_file)
 {
     static const struct place places[] = {{"w", "0"}, {"v", "4"}};
     struct folder d;
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g;
     folder_start(&d);
-    cr_assert(import_places(&g, &d, places, 2, &st), "%s", st.message);
+    MUST(import_places(&g, &d, places, 2, ST));
     const struct qc_tensor *w = constant(g, "w"), *v = constant(g, "v");
     cr_expect_not_null(w->map, "copied");
     cr_expect_eq(w->map, v->map, "one file, one map");
@@ -117,10 +111,9 @@ Test(import_external, what_is_not_aligned_is_copied)
 {
     static const struct place place[] = {{"w", "2"}};
     struct folder d;
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g;
     folder_start(&d);
-    cr_assert(import_places(&g, &d, place, 1, &st), "%s", st.message);
+    MUST(import_places(&g, &d, place, 1, ST));
     const struct qc_tensor *w = constant(g, "w");
     cr_expect_null(w->map);
     cr_expect_eq(memcmp(w->data, (const char *)d.numbers + 2, BYTES), 0);
@@ -135,11 +128,9 @@ Test(import_external, weights_behind_the_end_are_refused)
     folder_start(&d);
     for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
         const struct place places[] = {{"w", "0"}, {"v", offsets[i]}};
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_graph *g;
-        cr_expect_not(import_places(&g, &d, places, 2, &st), "%s", offsets[i]);
-        cr_expect_eq(st.code, QC_BAD_INPUT);
-        cr_expect(strstr(st.message, "tensor 'v'") && strstr(st.message, "too short"), "%s", st.message);
+        REFUSES_ROW(offsets[i], import_places(&g, &d, places, 2, ST), QC_BAD_INPUT, "");
+        SHOULD(strstr(failure.message, "tensor 'v'") && strstr(failure.message, "too short"));
     }
     folder_stop(&d);
 }
@@ -151,17 +142,16 @@ Test(import_external, weights_beside_the_model_stay_beside_it)
     static const struct place place[] = {{"w", "0"}};
     struct folder d;
     char data[TEXT];
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g, *h;
     size_t bytes = 0;
     folder_start(&d);
-    cr_assert(import_places(&g, &d, place, 1, &st), "%s", st.message);
-    cr_assert(qc_onnx_emit_file(&bytes, d.model, g, NULL, &st), "%s", st.message);
+    MUST(import_places(&g, &d, place, 1, ST));
+    MUST(qc_onnx_emit_file(&bytes, d.model, g, NULL, ST));
     cr_expect_gt(bytes, BYTES);
     snprintf(data, TEXT, "%s/m.onnx.data", d.name);
     unlink(d.weights);
     cr_expect_eq(memcmp(constant(g, "w")->data, d.numbers, BYTES), 0);
-    cr_assert(qc_onnx_import(&h, NULL, d.model, &st), "%s", st.message);
+    MUST(qc_onnx_import(&h, NULL, d.model, ST));
     cr_expect(h->external_data);
     cr_expect_not_null(constant(h, "w")->map);
     cr_expect_eq(memcmp(constant(h, "w")->data, d.numbers, BYTES), 0);

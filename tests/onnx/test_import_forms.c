@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The canonical form of operators that changed between opsets. What each old form means is from ONNX's changelog of
    operators; test_forms_in_onnxruntime.py runs the same forms in ONNX Runtime, before and after. */
-#include <criterion/criterion.h>
 #include <float.h>
-#include <string.h>
 
 #include "model_maker.h"
+#include "tests/check.h"
 
 /* A model with the input x of these dimensions, to which a case adds its nodes. */
 static void start(struct maker *m, int opset, int rank, const int64_t *dims)
@@ -30,12 +29,10 @@ static void stop(struct maker *m, struct qc_graph *g)
 
 static void expect_unsupported(struct maker *m, const char *text)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = maker_import(m, NULL, &st);
+    OWN(qc_graph) *g = maker_import(m, NULL, ST);
     cr_expect_null(g);
-    cr_expect_eq(st.code, QC_UNSUPPORTED, "%s", st.message);
-    cr_expect_not_null(strstr(st.message, text), "%s", st.message);
-    qc_graph_free(g);
+    cr_expect_eq(failure.code, QC_UNSUPPORTED, "%s", failure.message);
+    SHOULD(strstr(failure.message, text));
 }
 
 static float scalar(const struct qc_graph *g, qc_id v)
@@ -365,7 +362,7 @@ Test(forms, a_gemm_without_bias_has_no_beta)
 
 Test(forms, batch_norm_is_for_inference_only)
 {
-    struct maker m;
+    MAKER m;
     const float v[3] = {1, 2, 3};
     start(&m, 7, DIMS(-1, 3, 2, 2));
     maker_floats(&m, "p", DIMS(3), v);
@@ -381,12 +378,11 @@ Test(forms, batch_norm_is_for_inference_only)
     m.nodes[0]->attribute[2]->i = 1;
     m.opset.version = 15;
     expect_unsupported(&m, "training mode");
-    maker_stop(&m);
 }
 
 Test(forms, constants_of_every_attribute)
 {
-    struct maker m;
+    MAKER m;
     const float list[2] = {1, 2};
     start(&m, 13, DIMS(2));
     maker_node(&m, "Constant", NULL, "", "a");
@@ -413,7 +409,6 @@ Test(forms, constants_of_every_attribute)
     qc_graph_free(g);
     m.nodes[0]->attribute[0]->name = (char *)(uintptr_t) "value_strings";
     expect_unsupported(&m, "value_strings");
-    maker_stop(&m);
 }
 
 Test(forms, shape_with_bounds_is_a_slice)

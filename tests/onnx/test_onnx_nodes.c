@@ -1,46 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The models of ONNX's own node tests (Debian: libonnx-testdata): each is imported and survives a round trip, or is
    refused as unsupported, never as bad input. */
-#include <criterion/criterion.h>
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "graph/core/verify.h"
 #include "graph/text/text.h"
 #include "onnx/read/import.h"
 #include "onnx/write/emit.h"
+#include "tests/check.h"
 
 static const char folder[] = "/usr/share/libonnx-testdata/data/node";
 
 static char *print(const struct qc_graph *g)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_text_options options = QC_TEXT_ALL;
-    char *text = qc_graph_print(g, &options, &st);
-    cr_assert_not_null(text, "%s", st.message);
+    char *text = qc_graph_print(g, &options, ST);
+    MUST(text);
     return text;
 }
 
 static void round_trip(const struct qc_graph *g, const char *name, int opset)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_onnx_emit_options o = QC_ONNX_EMIT_DEFAULTS;
-    struct qc_graph *h = NULL;
-    void *bytes;
+    OWN(qc_graph) *h = NULL;
+    QC_FREED void *bytes = NULL;
     size_t size;
     o.opset_min = opset;
-    cr_assert(qc_onnx_emit(&bytes, &size, g, &o, &st), "%s: %s", name, st.message);
-    cr_assert(qc_onnx_import_memory(&h, NULL, bytes, size, NULL, &st), "%s: %s", name, st.message);
-    char *a = print(g), *b = print(h);
+    cr_assert(qc_onnx_emit(&bytes, &size, g, &o, ST), "%s: %s", name, failure.message);
+    cr_assert(qc_onnx_import_memory(&h, NULL, bytes, size, NULL, ST), "%s: %s", name, failure.message);
+    QC_FREED char *a = print(g), *b = print(h);
     const char *p = strchr(a, '\n'), *q = strchr(b, '\n'); /* the first line holds the opset */
     cr_expect(p && q && strcmp(p, q) == 0, "%s at opset %d:\n%s\n%s", name, opset, a, b);
-    free(a);
-    free(b);
-    free(bytes);
-    qc_graph_free(h);
 }
 
 Test(onnx_nodes, are_imported_or_unsupported)
@@ -50,21 +40,19 @@ Test(onnx_nodes, are_imported_or_unsupported)
     DIR *d = opendir(folder);
     if (!d) cr_skip_test("libonnx-testdata is not installed");
     for (const struct dirent *e; (e = readdir(d));) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_graph *g = NULL;
+        OWN(qc_graph) *g = NULL;
         snprintf(path, sizeof path, "%s/%s/model.onnx", folder, e->d_name);
         if (access(path, R_OK)) continue;
-        if (!qc_onnx_import(&g, NULL, path, &st)) {
-            cr_expect_eq(st.code, QC_UNSUPPORTED, "%s", st.message);
+        if (!qc_onnx_import(&g, NULL, path, ST)) {
+            cr_expect_eq(failure.code, QC_UNSUPPORTED, "%s", failure.message);
             unsupported++;
             continue;
         }
         imported++;
-        cr_expect(qc_graph_verify(g, &st), "%s: %s", e->d_name, st.message);
+        cr_expect(qc_graph_verify(g, ST), "%s: %s", e->d_name, failure.message);
         round_trip(g, e->d_name, 0);
         round_trip(g, e->d_name, 18);
         round_trip(g, e->d_name, 21);
-        qc_graph_free(g);
     }
     closedir(d);
     /* Of 932 models in ONNX 1.12, 574 were imported when this was written. */

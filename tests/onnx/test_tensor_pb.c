@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "onnx/read/proto.h"
 #include "tensor_pb.h"
+#include "tests/check.h"
 
 static bool parse(struct qc_tensor **out, const Onnx__TensorProto *p, struct qc_status *st)
 {
     size_t size = onnx__tensor_proto__get_packed_size(p);
-    uint8_t *bytes = malloc(size + 1);
+    QC_FREED uint8_t *bytes = malloc(size + 1);
     onnx__tensor_proto__pack(p, bytes);
     bool ok = qc_tensor_pb_parse(out, bytes, size, st);
-    free(bytes);
     return ok;
 }
 
@@ -30,23 +26,20 @@ static Onnx__TensorProto tensor(int data_type, int64_t *dims, size_t rank)
 
 static void expect_elements(const Onnx__TensorProto *p, enum qc_dtype dtype, const double *v)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_tensor *t = NULL;
-    cr_assert(parse(&t, p, &st), "%s", st.message);
+    OWN(qc_tensor) *t = NULL;
+    MUST(parse(&t, p, ST));
     cr_expect_eq(t->dtype, dtype);
     for (size_t i = 0; i < t->count; i++)
         cr_expect_eq(qc_tensor_float(t, i), v[i], "%s element %zu is %g", qc_dtype_info(dtype)->name, i,
                      qc_tensor_float(t, i));
-    qc_tensor_unref(t);
 }
 
 static void expect_error(const Onnx__TensorProto *p, enum qc_code code, const char *text)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_tensor *t = NULL;
-    cr_expect_not(parse(&t, p, &st), "'%s' was expected", text);
-    cr_expect_eq(st.code, code, "code %d: %s", st.code, st.message);
-    cr_expect_not_null(strstr(st.message, text), "'%s' is not in: %s", text, st.message);
+    cr_expect_not(parse(&t, p, ST), "'%s' was expected", text);
+    cr_expect_eq(failure.code, code, "code %d: %s", failure.code, failure.message);
+    cr_expect_not_null(strstr(failure.message, text), "'%s' is not in: %s", text, failure.message);
     cr_expect_null(t);
 }
 
@@ -159,15 +152,12 @@ Test(tensor_pb, wrong_counts_types_and_shapes_are_refused)
 
 Test(tensor_pb, bytes_that_are_no_tensor)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_tensor *t = NULL;
-    cr_expect_not(qc_tensor_pb_parse(&t, "", 0, &st));
-    st = QC_STATUS_INIT;
-    cr_expect_not(qc_tensor_pb_parse(&t, "hello, world", 12, &st));
-    cr_expect_not_null(strstr(st.message, "not an ONNX tensor"), "%s", st.message);
-    st = QC_STATUS_INIT;
-    cr_expect_not(qc_tensor_pb_parse(&t, "\x08\x03", 2, &st), "dims only");
-    cr_expect_not_null(strstr(st.message, "no data type"), "%s", st.message);
+    cr_expect_not(qc_tensor_pb_parse(&t, "", 0, ST));
+    cr_expect_not(qc_tensor_pb_parse(&t, "hello, world", 12, ST));
+    SHOULD(strstr(failure.message, "not an ONNX tensor"));
+    cr_expect_not(qc_tensor_pb_parse(&t, "\x08\x03", 2, ST), "dims only");
+    SHOULD(strstr(failure.message, "no data type"));
 }
 
 Test(tensor_pb, printed_tensors_read_back)
@@ -175,9 +165,8 @@ Test(tensor_pb, printed_tensors_read_back)
     const struct qc_shape shape = QC_SHAPE(3, 1, 5);
     for (int k = QC_NONE + 1; k < QC_DTYPE_COUNT; k++) {
         const enum qc_dtype dtype = (enum qc_dtype)k;
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_tensor *t = qc_tensor_new(dtype, &shape, &st), *u = NULL;
-        void *bytes;
+        OWN(qc_tensor) *t = qc_tensor_new(dtype, &shape, ST), *u = NULL;
+        QC_FREED void *bytes = NULL;
         size_t size;
         for (size_t i = 0; i < t->bytes; i++)
             ((uint8_t *)t->data)[i] = (uint8_t)(dtype == QC_BOOL || dtype == QC_I2 ? i % 2
@@ -186,12 +175,9 @@ Test(tensor_pb, printed_tensors_read_back)
                                                                                    : i * 37);
         if (dtype == QC_I4) ((int8_t *)t->data)[14] = -8;
         if (dtype == QC_I2) ((int8_t *)t->data)[13] = -2;
-        cr_assert(qc_tensor_pb_print(&bytes, &size, "t", t, &st), "%s", st.message);
-        cr_assert(qc_tensor_pb_parse(&u, bytes, size, &st), "%s", st.message);
+        MUST(qc_tensor_pb_print(&bytes, &size, "t", t, ST));
+        MUST(qc_tensor_pb_parse(&u, bytes, size, ST));
         cr_expect(qc_tensor_equal(t, u), "%s", qc_dtype_info(dtype)->name);
-        free(bytes);
-        qc_tensor_unref(t);
-        qc_tensor_unref(u);
     }
 }
 
@@ -201,21 +187,18 @@ Test(tensor_pb, files_of_the_conformance_tests)
     static const double x[] = {0, 2, 3, 1000, -254, -1000}, q[] = {128, 129, 130, 255, 1, 0};
     const char *data = getenv("QCALIB_DATA");
     char path[1024];
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_tensor *t;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     void *bytes;
     size_t size;
     if (!data || !*data) cr_skip_test("QCALIB_DATA is not set");
     for (int k = 0; k < 2; k++) {
         snprintf(path, sizeof path, "%s/conformance/onnx123_node_quant/test_quantizelinear/test_data_set_0/%s_0.pb",
                  data, k ? "output" : "input");
-        cr_assert(qc_file_read(&bytes, &size, path, a, &st) && qc_tensor_pb_parse(&t, bytes, size, &st), "%s",
-                  st.message);
+        MUST(qc_file_read(&bytes, &size, path, a, ST) && qc_tensor_pb_parse(&t, bytes, size, ST));
         cr_expect_eq(t->dtype, k ? QC_U8 : QC_F32);
         cr_assert_eq(t->count, 6);
         for (size_t i = 0; i < 6; i++) cr_expect_eq(qc_tensor_float(t, i), k ? q[i] : x[i]);
         qc_tensor_unref(t);
     }
-    qc_arena_free(a);
 }

@@ -26,3 +26,4 @@ static inline void free_network(struct made_network *m)
     qc_candidate_free(m->c);
     qc_setup_free(m->setup);
 }
+#define MADE_NETWORK __attribute__((cleanup(free_network), unused)) struct made_network

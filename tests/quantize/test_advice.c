@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Advice: the gain that a job reports for an option equals that of a job with the option. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/text/text.h"
 #include "quantize/job.h"
+#include "tests/check.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
 #define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"
@@ -48,28 +45,25 @@ static size_t output_count(const struct advised *s)
 /* Weights of 4 bits, ranges of all values: there is something to gain. words: --name=value, or NULL. */
 static void run(struct advised *s, const struct setting *set, size_t count, const struct qc_json *words)
 {
-    struct qc_status st = QC_STATUS_INIT;
     *s = (struct advised){.arena = qc_arena_new(), .in = {.model = {.file = MODEL}, .data = {.file = DATA}}};
-    cr_assert(qc_options_init(&s->options, QC_COMMAND_quantize, s->arena, &st) &&
-                  qc_options_set(&s->options, QC_OPTION_SAMPLES, "96", &st) &&
-                  qc_options_set(&s->options, QC_OPTION_THREADS, "1", &st),
-              "%s", st.message);
-    for (size_t i = 0; i < count; i++)
-        cr_assert(qc_options_set(&s->options, set[i].option, set[i].value, &st), "%s", st.message);
+    MUST(qc_options_init(&s->options, QC_COMMAND_quantize, s->arena, ST) &&
+         qc_options_set(&s->options, QC_OPTION_SAMPLES, "96", ST) &&
+         qc_options_set(&s->options, QC_OPTION_THREADS, "1", ST));
+    for (size_t i = 0; i < count; i++) MUST(qc_options_set(&s->options, set[i].option, set[i].value, ST));
     for (size_t i = 0; i < qc_json_size(words); i++) { /* "qcalib" and the model are no options */
         const char *all = qc_json_text(qc_json_at(words, i));
         char *word = strncmp(all, "--", 2) == 0 ? strdup(all + 2) : NULL, *value = word ? strchr(word, '=') : NULL;
         enum qc_option which;
         if (!word) continue;
         if (value) *value++ = '\0';
-        cr_assert(qc_options_find(&which, &s->options, word, &st), "%s", st.message);
-        const char *kept = value ? qc_arena_strdup(s->arena, value, &st) : NULL;
+        MUST(qc_options_find(&which, &s->options, word, ST));
+        const char *kept = value ? qc_arena_strdup(s->arena, value, ST) : NULL;
         if (which != QC_OPTION_DATA)
-            cr_assert(qc_options_set(&s->options, which, kept, &st), "%s: %s", all, st.message);
+            cr_assert(qc_options_set(&s->options, which, kept, ST), "%s: %s", all, failure.message);
         free(word);
     }
-    cr_assert(qc_job_new(&s->job, &s->options, &s->in, NULL, &st) && qc_job_run(s->job, &st), "%s", st.message);
-    cr_assert(qc_job_record(&s->record, s->job, &st), "%s", st.message);
+    MUST(qc_job_new(&s->job, &s->options, &s->in, NULL, ST) && qc_job_run(s->job, ST));
+    MUST(qc_job_record(&s->record, s->job, ST));
 }
 
 static void end(struct advised *s)
@@ -81,9 +75,8 @@ static void end(struct advised *s)
 
 static char *produced(const struct advised *s)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_text_options all = QC_TEXT_ALL;
-    return qc_graph_print(qc_job_network(s->job)->produced, &all, &st);
+    return qc_graph_print(qc_job_network(s->job)->produced, &all, ST);
 }
 
 static const struct setting few_bits[] = {{QC_OPTION_METHOD, "minmax"},

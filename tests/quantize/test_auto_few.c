@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* --method auto with few samples: which observers are tried, and on how many. */
-#include <criterion/criterion.h>
-#include <string.h>
 
 #include "quantize/job.h"
+#include "tests/check.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
 #define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"
@@ -15,15 +14,13 @@ struct trials {
 
 static struct trials run(const char *samples)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_options o;
     const struct qc_job_inputs in = {.model = {.file = MODEL}, .data = {.file = DATA}};
-    struct qc_job *job = NULL;
-    cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, &st) && qc_options_set(&o, QC_OPTION_SAMPLES, samples, &st) &&
-                  qc_options_set(&o, QC_OPTION_ADVICE, "off", &st) && qc_options_set(&o, QC_OPTION_THREADS, "1", &st),
-              "%s", st.message);
-    cr_assert(qc_job_new(&job, &o, &in, NULL, &st) && qc_job_run(job, &st), "%s", st.message);
+    OWN(qc_job) *job = NULL;
+    MUST(qc_options_init(&o, QC_COMMAND_quantize, a, ST) && qc_options_set(&o, QC_OPTION_SAMPLES, samples, ST) &&
+         qc_options_set(&o, QC_OPTION_ADVICE, "off", ST) && qc_options_set(&o, QC_OPTION_THREADS, "1", ST));
+    MUST(qc_job_new(&job, &o, &in, NULL, ST) && qc_job_run(job, ST));
     const struct qc_report *r = qc_job_report(job);
     const struct qc_auto_method *m = qc_job_network(job)->auto_method;
     cr_assert(m && m->trial_count > 0);
@@ -35,8 +32,6 @@ static struct trials run(const char *samples)
         t.by_mse = t.by_mse && (l->tried->steps || strcmp(l->choice->method, "mse") == 0);
         cr_expect(l->tried->steps || l->tried->trial == &m->trials[0] || t.count > 1, "%s", l->name);
     }
-    qc_job_free(job);
-    qc_arena_free(a);
     return t;
 }
 

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* --method auto: the reported trials, and the chosen observer. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/text/text.h"
 #include "quantize/job.h"
+#include "tests/check.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
 #define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"
@@ -21,19 +19,17 @@ struct chosen {
 
 static void run(struct chosen *s, const char *method, const char *threads, const char *activations)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_text_options all = QC_TEXT_ALL;
     *s = (struct chosen){.arena = qc_arena_new(), .in = {.model = {.file = MODEL}, .data = {.file = DATA}}};
-    cr_assert(qc_options_init(&s->options, QC_COMMAND_quantize, s->arena, &st) &&
-                  qc_options_set(&s->options, QC_OPTION_SAMPLES, "48", &st) &&
-                  qc_options_set(&s->options, QC_OPTION_ADVICE, "off", &st) &&
-                  qc_options_set(&s->options, QC_OPTION_METHOD, method, &st) &&
-                  qc_options_set(&s->options, QC_OPTION_ACTIVATION_TYPE, activations, &st) &&
-                  qc_options_set(&s->options, QC_OPTION_THREADS, threads, &st),
-              "%s", st.message);
-    cr_assert(qc_job_new(&s->job, &s->options, &s->in, NULL, &st) && qc_job_run(s->job, &st), "%s", st.message);
+    MUST(qc_options_init(&s->options, QC_COMMAND_quantize, s->arena, ST) &&
+         qc_options_set(&s->options, QC_OPTION_SAMPLES, "48", ST) &&
+         qc_options_set(&s->options, QC_OPTION_ADVICE, "off", ST) &&
+         qc_options_set(&s->options, QC_OPTION_METHOD, method, ST) &&
+         qc_options_set(&s->options, QC_OPTION_ACTIVATION_TYPE, activations, ST) &&
+         qc_options_set(&s->options, QC_OPTION_THREADS, threads, ST));
+    MUST(qc_job_new(&s->job, &s->options, &s->in, NULL, ST) && qc_job_run(s->job, ST));
     s->found = qc_job_network(s->job)->auto_method;
-    cr_assert(s->produced = qc_graph_print(qc_job_network(s->job)->produced, &all, &st), "%s", st.message);
+    MUST(s->produced = qc_graph_print(qc_job_network(s->job)->produced, &all, ST));
 }
 
 static void end(struct chosen *s)

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Candidates: a derived one leaves the one that it comes from as it is, and the network of a scheme does not depend on
    the networks made before it. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/text/text.h"
 #include "quantize/search/scale_channels.h"
+#include "tests/check.h"
 #include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
@@ -18,22 +16,19 @@ static const struct qc_job_inputs in = {.model = {.file = MODEL}, .data = {.file
 
 static void set_options(struct qc_options *o, struct qc_arena *a, const struct qc_option_text *set, size_t count)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    cr_assert(qc_options_init(o, QC_COMMAND_quantize, a, &st) && qc_options_set(o, QC_OPTION_SAMPLES, "24", &st) &&
-              qc_options_set(o, QC_OPTION_THREADS, "1", &st));
+    cr_assert(qc_options_init(o, QC_COMMAND_quantize, a, ST) && qc_options_set(o, QC_OPTION_SAMPLES, "24", ST) &&
+              qc_options_set(o, QC_OPTION_THREADS, "1", ST));
     for (size_t i = 0; i < count; i++) {
         enum qc_option which;
-        cr_assert(qc_options_find(&which, o, set[i].name, &st) && qc_options_set(o, which, set[i].value, &st), "%s",
-                  st.message);
+        MUST(qc_options_find(&which, o, set[i].name, ST) && qc_options_set(o, which, set[i].value, ST));
     }
 }
 
 static char *text_of(const struct qc_network *net)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_text_options all = QC_TEXT_ALL;
-    char *text = qc_graph_print(net->produced, &all, &st);
-    cr_assert(text, "%s", st.message);
+    char *text = qc_graph_print(net->produced, &all, ST);
+    MUST(text);
     return text;
 }
 
@@ -42,18 +37,17 @@ Test(candidate, that_is_derived_has_warnings_of_its_own)
 {
     static const struct qc_option_text few[] = {{"activation-type", "none"}, {"weight-type", "int4"}};
     static const struct qc_change none = {.count = 0};
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_options o;
-    struct made_network m;
+    MADE_NETWORK m;
     set_options(&o, a, few, 2);
-    cr_assert(make_network(&m, &o, &in, NULL, &st), "%s", st.message);
+    MUST(make_network(&m, &o, &in, NULL, ST));
     for (int i = 0; i < BEFORE; i++) qc_warn(m.c->warnings, "of the job: %d", i);
     const size_t count = qc_warnings_count(m.c->warnings);
-    char *was = text_of(m.c->network);
+    QC_FREED char *was = text_of(m.c->network);
     for (int how = QC_SAME_FORM; how <= QC_ANOTHER_FORM; how++) {
         struct qc_candidate *t = NULL;
-        cr_assert(qc_candidate_derive(&t, m.c, &none, (enum qc_derivation)how, &st), "%s", st.message);
+        MUST(qc_candidate_derive(&t, m.c, &none, (enum qc_derivation)how, ST));
         const struct qc_channel_scaling *scaling = t->network->form->scaling;
         bool scaled = false;
         for (size_t i = 0; scaling && i < scaling->group_count; i++) scaled = scaled || scaling->groups[i].kind;
@@ -66,56 +60,44 @@ Test(candidate, that_is_derived_has_warnings_of_its_own)
         qc_candidate_free(t);
     }
     cr_expect_eq(qc_warnings_count(m.c->warnings), count);
-    char *is = text_of(m.c->network);
+    QC_FREED char *is = text_of(m.c->network);
     cr_expect_str_eq(is, was, "a derived candidate has changed it");
-    free(is);
-    free(was);
-    free_network(&m);
-    qc_arena_free(a);
 }
 
 Test(candidate, has_the_network_of_its_scheme_whatever_was_made_before)
 {
     static const struct qc_option_text wide[] = {{"activation-type", "uint16:Conv"}, {"skip", "Gemm"}};
     static const struct qc_change change = {.count = 2, .options = wide};
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_options o, changed;
     struct made_network m, direct;
     set_options(&o, a, NULL, 0);
     set_options(&changed, a, wide, 2);
-    cr_assert(make_network(&m, &o, &in, NULL, &st) && make_network(&direct, &changed, &in, NULL, &st), "%s",
-              st.message);
+    MUST(make_network(&m, &o, &in, NULL, ST) && make_network(&direct, &changed, &in, NULL, ST));
     const struct qc_scheme first = m.c->scheme;
-    char *was = text_of(m.c->network), *wanted = text_of(direct.c->network);
-    cr_assert(qc_candidate_change(m.c, &first, &change, &st), "%s", st.message);
-    char *is = text_of(m.c->network);
+    QC_FREED char *was = text_of(m.c->network), *wanted = text_of(direct.c->network);
+    MUST(qc_candidate_change(m.c, &first, &change, ST));
+    QC_FREED char *is = text_of(m.c->network);
     cr_expect_str_eq(is, wanted, "the changed scheme makes the network that its options make");
-    cr_assert(qc_candidate_make(m.c, &first, NULL, &st), "%s", st.message);
-    char *again = text_of(m.c->network);
+    MUST(qc_candidate_make(m.c, &first, NULL, ST));
+    QC_FREED char *again = text_of(m.c->network);
     cr_expect_str_eq(again, was, "the first scheme makes the first network again");
-    free(again);
-    free(is);
-    free(wanted);
-    free(was);
     free_network(&direct);
     free_network(&m);
-    qc_arena_free(a);
 }
 
 /* A failed attempt leaves no network, and the next one can still be made. */
 Test(candidate, survives_a_change_that_is_not_possible)
 {
     static const struct qc_option_text everything[] = {{"skip", "*"}}, nowhere[] = {{"skip", "no such node"}};
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_options o;
-    struct made_network m;
+    MADE_NETWORK m;
     set_options(&o, a, NULL, 0);
-    cr_assert(make_network(&m, &o, &in, NULL, &st), "%s", st.message);
+    MUST(make_network(&m, &o, &in, NULL, ST));
     const struct qc_scheme first = m.c->scheme;
     const size_t warnings = qc_warnings_count(m.c->warnings);
-    char *was = text_of(m.c->network);
+    QC_FREED char *was = text_of(m.c->network);
     for (int k = 0; k < 2; k++) {
         const struct qc_change change = {.count = 1, .options = k ? nowhere : everything};
         struct qc_status why = QC_STATUS_INIT;
@@ -123,14 +105,10 @@ Test(candidate, survives_a_change_that_is_not_possible)
         cr_expect_eq(why.code, k ? QC_USAGE : QC_UNSUPPORTED, "%s", why.message);
         cr_expect_null(m.c->network);
     }
-    cr_assert(qc_candidate_make(m.c, &first, NULL, &st), "%s", st.message);
-    char *is = text_of(m.c->network);
+    MUST(qc_candidate_make(m.c, &first, NULL, ST));
+    QC_FREED char *is = text_of(m.c->network);
     cr_expect_str_eq(is, was);
     cr_expect_eq(qc_warnings_count(m.c->warnings), warnings);
-    free(is);
-    free(was);
-    free_network(&m);
-    qc_arena_free(a);
 }
 
 /* What concerns one scheme alone has a reason; anything else ends the job. */
@@ -145,7 +123,7 @@ Test(candidate, is_refused_for_reasons_of_its_own)
                 {QC_INTERRUPTED, NULL, false}, {QC_INTERRUPTED, "8G", false}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct qc_status st = QC_STATUS_INIT, why = QC_STATUS_INIT;
-        struct qc_arena *a = qc_arena_new();
+        QC_ARENA_SCOPE *a = qc_arena_new();
         struct qc_options o;
         struct qc_setup s = {.options = &o};
         struct qc_candidate c = {.setup = &s, .arena = a};
@@ -156,6 +134,5 @@ Test(candidate, is_refused_for_reasons_of_its_own)
         cr_expect_eq(qc_candidate_refused(&reason, &c, &why, &st), rows[i].refused, "row %zu", i);
         cr_expect_str_eq(rows[i].refused ? reason : st.message, "no 1", "row %zu", i);
         cr_expect_eq(st.code, rows[i].refused ? QC_OK : rows[i].code, "row %zu", i);
-        qc_arena_free(a);
     }
 }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A selection of samples for a part of the job is reset after it, also if it failed. */
-#include <criterion/criterion.h>
-#include <string.h>
 
 #include "quantize/job.h"
 #include "quantize/search/fallback.h"
-#include "tests/extent.h"
+#include "tests/check.h"
 #include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
@@ -29,22 +27,19 @@ static bool tell(void *user, const char *phase, size_t done, size_t count)
 
 static void set_options(struct qc_options *o, struct qc_arena *a)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    cr_assert(qc_options_init(o, QC_COMMAND_quantize, a, &st) && qc_options_set(o, QC_OPTION_SAMPLES, "40", &st) &&
-                  qc_options_set(o, QC_OPTION_THREADS, "1", &st) && qc_options_set(o, QC_OPTION_ADVICE, "on", &st) &&
-                  qc_options_set(o, QC_OPTION_METHOD, "minmax", &st) &&
-                  qc_options_set(o, QC_OPTION_WEIGHT_TYPE, "int4", &st),
-              "%s", st.message);
+    MUST(qc_options_init(o, QC_COMMAND_quantize, a, ST) && qc_options_set(o, QC_OPTION_SAMPLES, "40", ST) &&
+         qc_options_set(o, QC_OPTION_THREADS, "1", ST) && qc_options_set(o, QC_OPTION_ADVICE, "on", ST) &&
+         qc_options_set(o, QC_OPTION_METHOD, "minmax", ST) && qc_options_set(o, QC_OPTION_WEIGHT_TYPE, "int4", ST));
 }
 
 Test(chosen_samples, of_sensitivity_that_fails)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     const struct qc_job_inputs in = {.model = {.file = MODEL}, .data = {.file = DATA}};
     struct stopper stop = {.phase = "sensitivity", .stop_at = 3};
     struct qc_progress progress = {.tell = tell, .user = &stop};
-    struct made_network m;
+    MADE_NETWORK m;
     struct qc_sensitivity *s = NULL;
     struct qc_options o;
     set_options(&o, a);
@@ -53,13 +48,11 @@ Test(chosen_samples, of_sensitivity_that_fails)
     cr_expect(!qc_measure_sensitivity(&s, m.c->network, NULL, 2, NULL, &st));
     cr_expect_eq(st.code, QC_INTERRUPTED, "%s", st.message);
     cr_expect_eq(qc_dataset_samples(m.setup->data), SAMPLES);
-    free_network(&m);
-    qc_arena_free(a);
 }
 
 Test(chosen_samples, of_advice_that_fails)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     const struct qc_job_inputs in = {.model = {.file = MODEL}, .data = {.file = DATA}};
     struct stopper stop = {.phase = "trying advice", .stop_at = 1 << 30};
     struct qc_progress progress = {.tell = tell, .user = &stop};
@@ -69,18 +62,15 @@ Test(chosen_samples, of_advice_that_fails)
     int calls = 1, ended = 0;
     set_options(&o, a);
     for (int at = 1 << 30; at > 1; at = at == 1 << 30 ? calls - 1 : at - (calls / stops + 1)) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_job *j = NULL;
+        OWN(qc_job) *j = NULL;
         stop.stop_at = at;
         stop.calls = 0;
         stop.begun = false;
-        const bool ok = qc_job_new(&j, &o, &in, &listener, &st) && qc_job_run(j, &st);
+        const bool ok = qc_job_new(&j, &o, &in, &listener, ST) && qc_job_run(j, ST);
         if (at == 1 << 30) calls = stop.calls;
-        cr_assert(ok || st.code == QC_INTERRUPTED, "%s", st.message);
+        cr_assert(ok || failure.code == QC_INTERRUPTED, "%s", failure.message);
         ended += !ok;
         cr_expect_eq(qc_dataset_samples(qc_job_setup(j)->data), SAMPLES, "stopped at call %d of %d", at, calls);
-        qc_job_free(j);
     }
     cr_expect_gt(ended, stops / 4, "%d calls", calls);
-    qc_arena_free(a);
 }

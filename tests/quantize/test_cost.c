@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The cost of a network: times of operators, and their order for placements and types. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "quantize/search/cost.h"
-#include "tests/graph_reader/test_graph.h"
+#include "tests/check.h"
 #include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
@@ -16,11 +12,9 @@ static const struct qc_job_inputs in = {.model = {.file = MODEL}, .data = {.file
 
 static double time_of(const char *text, bool wide_is_float)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = test_graph(text);
+    OWN(qc_graph) *g = test_graph(text);
     double time;
-    cr_assert(qc_estimate_time(&time, QC_PROCESSOR_AVX512_VNNI, g, wide_is_float, &st), "%s", st.message);
-    qc_graph_free(g);
+    MUST(qc_estimate_time(&time, QC_PROCESSOR_AVX512_VNNI, g, wide_is_float, ST));
     return time;
 }
 
@@ -58,17 +52,14 @@ Test(cost, is_unknown_if_a_shape_is)
 
 static struct qc_cost cost_with(enum qc_option option, const char *value)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_options o;
-    struct made_network m;
+    MADE_NETWORK m;
     struct qc_cost cost;
-    cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, &st) && qc_options_set(&o, QC_OPTION_SAMPLES, "8", &st) &&
-              qc_options_set(&o, QC_OPTION_METHOD, "minmax", &st) && qc_options_set(&o, QC_OPTION_THREADS, "1", &st) &&
-              (!value || qc_options_set(&o, option, value, &st)));
-    cr_assert(make_network(&m, &o, &in, NULL, &st) && qc_cost_of(&cost, m.c->network, &st), "%s", st.message);
-    free_network(&m);
-    qc_arena_free(a);
+    cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, ST) && qc_options_set(&o, QC_OPTION_SAMPLES, "8", ST) &&
+              qc_options_set(&o, QC_OPTION_METHOD, "minmax", ST) && qc_options_set(&o, QC_OPTION_THREADS, "1", ST) &&
+              (!value || qc_options_set(&o, option, value, ST)));
+    MUST(make_network(&m, &o, &in, NULL, ST) && qc_cost_of(&cost, m.c->network, ST));
     return cost;
 }
 
@@ -87,8 +78,7 @@ Test(cost, of_bits)
 /* A convolution, and so many residual blocks that begin with its result. */
 static double more_in_float(const struct qc_network *net, int blocks)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     char text[4096];
     int at = snprintf(text, sizeof text,
                       "graph \"g\"\nqparams @1 quantizer \"x\" u8 asymmetric bound scale 0.1 zero 3 observed %%1\n"
@@ -105,13 +95,11 @@ static double more_in_float(const struct qc_network *net, int blocks)
                        "%%%d : u8[1,16,32,32] @1 = Add(%%%d, %%%d)\n%%%d : u8[1,16,32,32] @1 = Relu(%%%d)\n",
                        last + 1, k, last, last + 2, last + 1, last + 3, last, last + 2, last + 4, last + 3);
     snprintf(text + at, sizeof text - (size_t)at, "output \"y\" %%%d\n", last);
-    struct qc_graph *g = test_graph(text);
+    OWN(qc_graph) *g = test_graph(text);
     double *more, time, one = (double)NAN;
-    cr_assert(qc_latency_in_float(&more, &time, net, g, a, &st), "%s", st.message);
+    MUST(qc_latency_in_float(&more, &time, net, g, a, ST));
     for (qc_id id = 1; id <= g->node_count; id++)
         if (g->nodes[id].name && strcmp(g->nodes[id].name, "c") == 0) one = more[id] * time;
-    qc_graph_free(g);
-    qc_arena_free(a);
     return one;
 }
 
@@ -119,15 +107,12 @@ static double more_in_float(const struct qc_network *net, int blocks)
    instead of 353 if its first convolution is in float. */
 Test(cost, of_a_float_convolution_grows_with_the_sums_behind_it)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_options o;
-    struct made_network m;
-    cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, &st) && qc_options_set(&o, QC_OPTION_SAMPLES, "8", &st) &&
-              qc_options_set(&o, QC_OPTION_METHOD, "minmax", &st) && make_network(&m, &o, &in, NULL, &st));
+    MADE_NETWORK m;
+    cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, ST) && qc_options_set(&o, QC_OPTION_SAMPLES, "8", ST) &&
+              qc_options_set(&o, QC_OPTION_METHOD, "minmax", ST) && make_network(&m, &o, &in, NULL, ST));
     const double one = more_in_float(m.c->network, 1), two = more_in_float(m.c->network, 2),
                  three = more_in_float(m.c->network, 3);
     cr_expect(two > one && fabs(three - two - (two - one)) < 1, "%g %g %g", one, two, three);
-    free_network(&m);
-    qc_arena_free(a);
 }

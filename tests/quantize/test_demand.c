@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Demands on the result, and the search for the fewest layers with wider types that meet them. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/text/text.h"
 #include "quantize/search/fallback.h"
 #include "quantize/search/limits.h"
+#include "tests/check.h"
 #include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
@@ -69,35 +66,29 @@ struct searched {
 
 static char *produced(const struct qc_network *net)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_text_options all = QC_TEXT_ALL;
-    return qc_graph_print(net->produced, &all, &st);
+    return qc_graph_print(net->produced, &all, ST);
 }
 
 /* `more` dB are demanded beyond what the network has without help. */
 static void search(struct searched *s, double more, enum qc_option option, const char *value)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_sensitivity *effects = NULL;
+    OWN(qc_sensitivity) *effects = NULL;
     *s = (struct searched){.arena = qc_arena_new(), .in = {.model = {.file = MODEL}, .data = {.file = DATA}}};
-    cr_assert(qc_options_init(&s->options, QC_COMMAND_quantize, s->arena, &st) &&
-                  qc_options_set(&s->options, QC_OPTION_SAMPLES, "24", &st) &&
-                  qc_options_set(&s->options, QC_OPTION_THREADS, "1", &st) &&
-                  qc_options_set(&s->options, QC_OPTION_METHOD, "minmax", &st) &&
-                  qc_options_set(&s->options, QC_OPTION_MIN_SQNR, "0", &st) &&
-                  qc_options_set(&s->options, option, value, &st),
-              "%s", st.message);
-    cr_assert(make_network(&s->m, &s->options, &s->in, NULL, &st), "%s", st.message);
-    cr_assert(qc_demand_begin(&s->demand, s->m.c, &st) && qc_demand_measure(&s->before, &s->demand, &st), "%s",
-              st.message);
-    cr_assert(qc_measure_sensitivity(&effects, s->m.c->network, NULL, EVERY_BATCH, NULL, &st), "%s", st.message);
+    MUST(qc_options_init(&s->options, QC_COMMAND_quantize, s->arena, ST) &&
+         qc_options_set(&s->options, QC_OPTION_SAMPLES, "24", ST) &&
+         qc_options_set(&s->options, QC_OPTION_THREADS, "1", ST) &&
+         qc_options_set(&s->options, QC_OPTION_METHOD, "minmax", ST) &&
+         qc_options_set(&s->options, QC_OPTION_MIN_SQNR, "0", ST) && qc_options_set(&s->options, option, value, ST));
+    MUST(make_network(&s->m, &s->options, &s->in, NULL, ST));
+    MUST(qc_demand_begin(&s->demand, s->m.c, ST) && qc_demand_measure(&s->before, &s->demand, ST));
+    MUST(qc_measure_sensitivity(&effects, s->m.c->network, NULL, EVERY_BATCH, NULL, ST));
     qc_sensitivity_sort(effects, QC_EFFECTS_BY_NOISE);
     s->was = produced(s->m.c->network);
     s->demand.min_sqnr = s->before.sqnr_db + more;
     s->after = s->before;
-    cr_assert(qc_fall_back(&s->path, &s->after, &s->demand, effects, &st), "%s", st.message);
+    MUST(qc_fall_back(&s->path, &s->after, &s->demand, effects, ST));
     s->is = produced(s->m.c->network);
-    qc_sensitivity_free(effects);
 }
 
 static void end(struct searched *s)
@@ -134,14 +125,13 @@ static const struct qc_json *chosen(const struct qc_json *path)
 Test(fallback, takes_the_fewest_layers_that_do)
 {
     struct searched s;
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_standing again = {0};
     search(&s, 3, QC_OPTION_TARGET, "fused");
     const struct qc_json *c = chosen(s.path), *steps = qc_json_get(s.path, "steps"),
                          *options = qc_json_get(s.path, "options");
     cr_assert(is(s.path, "met") && c && is(c, "met"), "3 dB more need wider types somewhere");
     cr_expect_geq(s.after.sqnr_db, s.demand.min_sqnr);
-    cr_assert(qc_demand_measure(&again, &s.demand, &st), "%s", st.message);
+    MUST(qc_demand_measure(&again, &s.demand, ST));
     cr_expect_float_eq(again.sqnr_db, s.after.sqnr_db, 1e-12, "the candidate is in the state that was measured");
     cr_expect_str_neq(s.is, s.was);
     const double taken = number(c, "layers");

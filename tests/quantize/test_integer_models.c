@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every real model of QCALIB_DATA, quantized: the folded simulated graph and the produced graph, in integers, with each
    of the instruction sets, give the same bits on the samples of its calibration data. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "tests/extent.h"
+#include "tests/check.h"
 #include "tests/quantize/made_network.h"
 
 /* Numbers of samples, as a rule and with QCALIB_LONG. A sanitizer sees what it can see on few, and takes minutes for
@@ -67,29 +64,28 @@ static bool compare(void *user, const struct qc_unit *at, struct qc_runner *cons
 static void check(const struct model *m, const char *folder)
 {
     char model[512], data[512];
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_options o;
     enum qc_option option;
     struct qc_job_inputs in;
-    struct made_network made;
+    MADE_NETWORK made;
     struct qc_plan *plans[QC_STREAM_PLANS] = {NULL};
     static const enum qc_isa isas[QC_STREAM_PLANS] = {QC_ISA_BEST, QC_ISA_BEST, QC_ISA_AVX2, QC_ISA_PLAIN};
     qc_text(model, sizeof model, "%s/models/%s.onnx", folder, m->name);
     qc_text(data, sizeof data, "%s/%s", folder, m->data);
     in = (struct qc_job_inputs){.model = {.file = model}, .data = {.file = data}};
-    cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, &st) &&
-              qc_options_set(&o, QC_OPTION_SAMPLES, getenv("QCALIB_LONG") ? MANY : SAMPLES, &st) &&
-              qc_options_set(&o, QC_OPTION_THREADS, "1", &st));
+    cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, ST) &&
+              qc_options_set(&o, QC_OPTION_SAMPLES, getenv("QCALIB_LONG") ? MANY : SAMPLES, ST) &&
+              qc_options_set(&o, QC_OPTION_THREADS, "1", ST));
     /* how parameters were found is of no account here */
-    cr_assert(qc_options_set(&o, QC_OPTION_METHOD, "minmax", &st) &&
-              qc_options_set(&o, QC_OPTION_WEIGHT_ROUNDING, "nearest", &st));
-    cr_assert(!m->preprocess || qc_options_set(&o, QC_OPTION_PREPROCESS, m->preprocess, &st));
-    cr_assert(!m->option || (qc_options_find(&option, &o, m->option, &st) && qc_options_set(&o, option, m->value, &st)),
-              "%s", st.message);
-    cr_assert(make_network(&made, &o, &in, NULL, &st), "%s: %s", m->name, st.message);
+    cr_assert(qc_options_set(&o, QC_OPTION_METHOD, "minmax", ST) &&
+              qc_options_set(&o, QC_OPTION_WEIGHT_ROUNDING, "nearest", ST));
+    cr_assert(!m->preprocess || qc_options_set(&o, QC_OPTION_PREPROCESS, m->preprocess, ST));
+    cr_assert(!m->option || (qc_options_find(&option, &o, m->option, ST) && qc_options_set(&o, option, m->value, ST)),
+              "%s", failure.message);
+    cr_assert(make_network(&made, &o, &in, NULL, ST), "%s: %s", m->name, failure.message);
     const struct qc_network *net = made.c->network;
-    const struct qc_shape *shapes = qc_stream_shapes(net->folded, made.setup->data, a, &st);
+    const struct qc_shape *shapes = qc_stream_shapes(net->folded, made.setup->data, a, ST);
     struct qc_stream s = {.data = made.setup->data,
                           .input_count = net->folded->input_count,
                           .plan_count = QC_STREAM_PLANS,
@@ -98,14 +94,12 @@ static void check(const struct model *m, const char *folder)
                           .user = net->folded};
     for (size_t i = 0; i < QC_STREAM_PLANS; i++) {
         const struct qc_plan_options options = {.isa = isas[i]};
-        cr_assert(qc_plan_new(&plans[i], i ? net->produced : net->folded, shapes, &options, &st), "%s: %s", m->name,
-                  st.message);
+        cr_assert(qc_plan_new(&plans[i], i ? net->produced : net->folded, shapes, &options, ST), "%s: %s", m->name,
+                  failure.message);
         s.plans[i] = plans[i];
     }
-    cr_expect(qc_stream_run(&s, &st), "%s: %s", m->name, st.message);
+    cr_expect(qc_stream_run(&s, ST), "%s: %s", m->name, failure.message);
     for (size_t i = 0; i < QC_STREAM_PLANS; i++) qc_plan_free(plans[i]);
-    free_network(&made);
-    qc_arena_free(a);
 }
 
 Test(integer_models, equal_the_simulation_bit_for_bit, .timeout = 600)

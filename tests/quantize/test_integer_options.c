@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <string.h>
 
 #include "quantize/options/option_value.h"
+#include "tests/check.h"
 
 struct given {
     const char *accumulator;
@@ -21,38 +20,35 @@ static const struct given given[] = {
 Test(integer_options, accumulator)
 {
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_settings s;
         const struct qc_options o = {.types.accumulator = given[i].accumulator};
-        const bool ok = qc_settings_of(&s, &o, NULL, &st);
+        const bool ok = qc_settings_of(&s, &o, NULL, ST);
         cr_expect_eq(ok, given[i].bits != 0, "%s", given[i].accumulator);
         if (ok)
             cr_expect(s.plan.accumulator.bits == given[i].bits && s.plan.accumulator.overflow == given[i].overflow,
                       "%s", given[i].accumulator);
         else
-            cr_expect(st.code == QC_USAGE && strstr(st.message, "--accumulator"), "%s: %s", given[i].accumulator,
-                      st.message);
+            cr_expect(failure.code == QC_USAGE && strstr(failure.message, "--accumulator"), "%s: %s",
+                      given[i].accumulator, failure.message);
     }
 }
 
 Test(integer_options, lowering)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_settings s;
-    cr_assert(qc_settings_of(&s, &(struct qc_options){0}, NULL, &st) && s.plan.lowering == QC_LOWERING_INT8);
-    cr_assert(qc_settings_of(&s, &(struct qc_options){.graph.lowering = QC_LOWERING_INT16}, NULL, &st) &&
+    cr_assert(qc_settings_of(&s, &(struct qc_options){0}, NULL, ST) && s.plan.lowering == QC_LOWERING_INT8);
+    cr_assert(qc_settings_of(&s, &(struct qc_options){.graph.lowering = QC_LOWERING_INT16}, NULL, ST) &&
               s.plan.lowering == QC_LOWERING_INT16);
 }
 
 /* One place decides whether biases are corrected: not those that are added after the accumulator is narrowed. */
 Test(integer_options, corrected_biases)
 {
-    struct qc_status st = QC_STATUS_INIT;
     for (int k = 0; k < 4; k++) {
         struct qc_settings s;
         const struct qc_options o = {.method.bias_correction = k & 1,
                                      .graph.bias = k & 2 ? QC_BIAS_NARROWED : QC_BIAS_ACCUMULATOR};
-        cr_assert(qc_settings_of(&s, &o, NULL, &st));
+        MUST(qc_settings_of(&s, &o, NULL, ST));
         cr_expect_eq(s.correct_bias, k == 1);
         cr_expect_eq(qc_rounds_weights(&s), k == 1);
     }
@@ -60,12 +56,11 @@ Test(integer_options, corrected_biases)
 
 Test(integer_options, rounding_by_name_and_alias)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_settings s;
-    cr_assert(qc_settings_of(&s, &(struct qc_options){0}, NULL, &st) && s.plan.rounding == QC_CONTRACT_ONNX &&
+    cr_assert(qc_settings_of(&s, &(struct qc_options){0}, NULL, ST) && s.plan.rounding == QC_CONTRACT_ONNX &&
               s.plan.accumulator.bits == 0);
-    cr_assert(qc_settings_of(&s, &(struct qc_options){.graph.rounding = "qnn-upward"}, NULL, &st) &&
+    cr_assert(qc_settings_of(&s, &(struct qc_options){.graph.rounding = "qnn-upward"}, NULL, ST) &&
               s.plan.rounding == QC_CONTRACT_TFLITE_SINGLE);
-    cr_assert(!qc_settings_of(&s, &(struct qc_options){.graph.rounding = "up"}, NULL, &st) && st.code == QC_USAGE &&
-              strstr(st.message, "--rounding"));
+    cr_assert(!qc_settings_of(&s, &(struct qc_options){.graph.rounding = "up"}, NULL, ST) && failure.code == QC_USAGE &&
+              strstr(failure.message, "--rounding"));
 }

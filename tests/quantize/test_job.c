@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The job without a command line: from statistics, interrupted, two at once. Uses the example network of datasets/. */
-#include <criterion/criterion.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/text/text.h"
 #include "quantize/job.h"
-#include "tests/extent.h"
+#include "tests/check.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
 #define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"
@@ -20,10 +17,9 @@ struct setting {
 static void set_options(struct qc_options *o, enum qc_command command, const struct setting *s, size_t count,
                         struct qc_arena *a)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    cr_assert(qc_options_init(o, command, a, &st) && qc_options_set(o, QC_OPTION_SAMPLES, "24", &st) &&
-              qc_options_set(o, QC_OPTION_THREADS, "1", &st));
-    for (size_t i = 0; i < count; i++) cr_assert(qc_options_set(o, s[i].option, s[i].value, &st), "%s", st.message);
+    cr_assert(qc_options_init(o, command, a, ST) && qc_options_set(o, QC_OPTION_SAMPLES, "24", ST) &&
+              qc_options_set(o, QC_OPTION_THREADS, "1", ST));
+    for (size_t i = 0; i < count; i++) MUST(qc_options_set(o, s[i].option, s[i].value, ST));
 }
 
 /* The produced graph with all constants, as text: owned by the caller. NULL: the job failed. */
@@ -32,11 +28,10 @@ static char *produced(const struct qc_options *o, const struct qc_job_inputs *in
 {
     const struct qc_job_listener listener = {.progress = progress};
     const struct qc_text_options all = QC_TEXT_ALL;
-    struct qc_job *j = NULL;
+    OWN(qc_job) *j = NULL;
     char *text = NULL;
     if (qc_job_new(&j, o, in, &listener, st) && qc_job_run(j, st))
         text = qc_graph_print(qc_job_network(j)->produced, &all, st);
-    qc_job_free(j);
     return text;
 }
 
@@ -47,32 +42,31 @@ static struct qc_job_inputs files(void)
 
 Test(job, from_statistics_at_hand)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_options o;
     struct qc_job_inputs in = files();
-    struct qc_job *j = NULL;
+    OWN(qc_job) *j = NULL;
     struct qc_collect_result r;
     const struct setting mse = {QC_OPTION_METHOD, "mse"}; /* auto runs the data */
     set_options(&o, QC_COMMAND_quantize, &mse, 1, a);
-    char *want = produced(&o, &in, NULL, &st);
-    cr_assert(want, "%s", st.message);
+    char *want = produced(&o, &in, NULL, ST);
+    MUST(want);
     set_options(&o, QC_COMMAND_collect, NULL, 0, a);
-    cr_assert(qc_job_new(&j, &o, &in, NULL, &st) && qc_job_collect(&r, j, &st), "%s", st.message);
+    MUST(qc_job_new(&j, &o, &in, NULL, ST) && qc_job_collect(&r, j, ST));
     cr_assert_eq(qc_collection_samples(r.statistics), 24);
     set_options(&o, QC_COMMAND_quantize, &mse, 1, a);
     in.data.file = NULL;
     in.statistics.collection = r.statistics;
     for (int turn = 0; turn < 2; turn++) { /* a job takes nothing of them away */
-        char *got = produced(&o, &in, NULL, &st);
-        cr_assert(got, "%s", st.message);
+        char *got = produced(&o, &in, NULL, ST);
+        MUST(got);
         cr_assert_str_eq(got, want);
         free(got);
     }
     struct qc_job *again = NULL;
     struct qc_json *json = NULL;
-    cr_assert(qc_job_new(&again, &o, &in, NULL, &st) && qc_job_run(again, &st), "%s", st.message);
-    cr_assert(qc_job_record(&json, again, &st));
+    MUST(qc_job_new(&again, &o, &in, NULL, ST) && qc_job_run(again, ST));
+    MUST(qc_job_record(&json, again, ST));
     const struct qc_json *data = qc_json_get(json, "data");
     cr_expect_eq(qc_json_value(qc_json_get(data, "samples")), 24);
     cr_expect_eq(qc_json_kind(qc_json_get(data, "sha256")), QC_JSON_NULL, "nobody hashed what is in memory");
@@ -80,8 +74,6 @@ Test(job, from_statistics_at_hand)
     qc_job_free(again);
     free(want);
     qc_collection_free(r.statistics);
-    qc_job_free(j);
-    qc_arena_free(a);
 }
 
 /* Says stop at the nth call. */
@@ -98,25 +90,22 @@ static bool tell(void *user, const char *phase, size_t done, size_t count)
 
 Test(job, stops_wherever_it_is_told_to)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_options o;
     const struct qc_job_inputs in = files();
     struct stopper all = {.stop_at = 1 << 30};
     struct qc_progress progress = {.tell = tell, .user = &all};
-    struct qc_status st = QC_STATUS_INIT;
     set_options(&o, QC_COMMAND_quantize, NULL, 0, a);
-    char *text = produced(&o, &in, &progress, &st);
-    cr_assert(text && all.calls > 20, "%d: %s", all.calls, st.message);
+    char *text = produced(&o, &in, &progress, ST);
+    cr_assert(text && all.calls > 20, "%d: %s", all.calls, failure.message);
     free(text);
     const int step = all.calls / (12 / (int)test_one_of(1, 2)) + 1;
     for (int at = 1; at < all.calls; at += step) {
         struct stopper s = {.stop_at = at};
         progress.user = &s;
-        st = QC_STATUS_INIT;
-        cr_expect_null(produced(&o, &in, &progress, &st), "%d", at);
-        cr_expect_eq(st.code, QC_INTERRUPTED, "%d: %s", at, st.message);
+        cr_expect_null(produced(&o, &in, &progress, ST), "%d", at);
+        cr_expect_eq(failure.code, QC_INTERRUPTED, "%d: %s", at, failure.message);
     }
-    qc_arena_free(a);
 }
 
 struct worker {
@@ -128,13 +117,11 @@ struct worker {
 static void *work(void *user)
 {
     struct worker *w = user;
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_options o;
     const struct qc_job_inputs in = files();
     set_options(&o, QC_COMMAND_quantize, w->settings, w->count, a);
-    w->text = produced(&o, &in, NULL, &st);
-    qc_arena_free(a);
+    w->text = produced(&o, &in, NULL, ST);
     return NULL;
 }
 
@@ -175,15 +162,13 @@ Test(job, refuses_what_does_not_go_together)
         {{QC_OPTION_RULES, "/nonexistent/my.rules"}, true, "my.rules"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_arena *a = qc_arena_new();
+        QC_ARENA_SCOPE *a = qc_arena_new();
         struct qc_options o;
         struct qc_job_inputs in = files();
         struct qc_job *j = NULL;
         if (!cases[i].data) in.data.file = NULL;
         set_options(&o, QC_COMMAND_quantize, &cases[i].setting, 1, a);
-        cr_expect(!qc_job_new(&j, &o, &in, NULL, &st) && !j && strstr(st.message, cases[i].part), "%s: %s",
-                  cases[i].part, st.message);
-        qc_arena_free(a);
+        cr_expect(!qc_job_new(&j, &o, &in, NULL, ST) && !j && strstr(failure.message, cases[i].part), "%s: %s",
+                  cases[i].part, failure.message);
     }
 }

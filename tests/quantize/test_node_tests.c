@@ -3,17 +3,14 @@
    way that `qcalib run` goes, at ONNX's tolerance. node_tests_out.def lists what is out of scope and what does not pass
    yet; a test that is listed and passes fails too. QC_NODE_RESULTS names a file for the results: one line a test, "pass
    or fail, name, operators, message" with tabs between. */
-#include <criterion/criterion.h>
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "datasets/arrays/memory_data.h"
 #include "evaluate/evaluate.h"
 #include "node_case.h"
 #include "quantize/options/option_value.h"
 #include "tensor_near.h"
+#include "tests/check.h"
 
 struct outcome {
     const struct node_case *t;
@@ -148,13 +145,12 @@ Test(node_tests, newest_onnx)
         const char *name = entries[i]->d_name;
         char path[4096];
         struct node_case *t = NULL;
-        struct qc_status st = QC_STATUS_INIT;
         snprintf(path, sizeof path, "%s/%s", folder, name);
-        const bool ok = read_case(&t, path, &st) && run_test(t, path, &st);
+        const bool ok = read_case(&t, path, ST) && run_test(t, path, ST);
         const enum state state = listed(name);
-        note(to, name, ok, t, st.message);
+        note(to, name, ok, t, failure.message);
         count[state][ok]++;
-        if (!ok && state == EXPECTED) cr_log_error("%s: %s", name, st.message);
+        if (!ok && state == EXPECTED) cr_log_error("%s: %s", name, failure.message);
         if (ok && state != EXPECTED) cr_log_error("%s passes, but is listed", name);
         node_case_free(t);
         free(entries[i]);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The groups of operators that --benchmark moves in one step, in a network of a few layers. */
-#include <criterion/criterion.h>
-#include <string.h>
 
 #include "quantize/search/placement_groups.h"
+#include "tests/check.h"
 #include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
@@ -23,13 +22,12 @@ static void run(struct made_network *p, const char *skip)
                {QC_OPTION_METHOD, "minmax"},
                {QC_OPTION_WEIGHT_ROUNDING, "nearest"},
                {QC_OPTION_PREFER, "integers"}};
-    struct qc_status st = QC_STATUS_INIT;
     arena = arena ? arena : qc_arena_new();
-    cr_assert(qc_options_init(&options, QC_COMMAND_quantize, arena, &st));
+    MUST(qc_options_init(&options, QC_COMMAND_quantize, arena, ST));
     for (size_t i = 0; i < sizeof set / sizeof *set; i++)
-        cr_assert(qc_options_set(&options, set[i].option, set[i].value, &st), "%s", st.message);
-    if (skip) cr_assert(qc_options_set(&options, QC_OPTION_SKIP, skip, &st), "%s", st.message);
-    cr_assert(make_network(p, &options, &in, NULL, &st), "%s", st.message);
+        MUST(qc_options_set(&options, set[i].option, set[i].value, ST));
+    if (skip) MUST(qc_options_set(&options, QC_OPTION_SKIP, skip, ST));
+    MUST(make_network(p, &options, &in, NULL, ST));
 }
 
 static const struct qc_placement_group *group_named(const struct qc_placement_groups *g, const char *what)
@@ -43,9 +41,8 @@ Test(placement_groups, are_kinds_then_what_is_connected_then_weight_shapes)
 {
     struct made_network p;
     struct qc_placement_groups g;
-    struct qc_status st = QC_STATUS_INIT;
     run(&p, NULL);
-    cr_assert(qc_placement_groups_find(&g, p.c->network, arena, &st), "%s", st.message);
+    MUST(qc_placement_groups_find(&g, p.c->network, arena, ST));
     const struct qc_placement_group *dense = group_named(&g, "Conv 3x3"),
                                     *depthwise = group_named(&g, "Conv 3x3, depthwise"),
                                     *shape = group_named(&g, "Conv 24x24x3x3");
@@ -75,18 +72,17 @@ Test(placement_groups, know_what_another_network_leaves_in_float)
 {
     struct made_network p, other;
     struct qc_placement_groups g;
-    struct qc_status st = QC_STATUS_INIT;
     bool *in_float;
     run(&p, NULL);
-    cr_assert(qc_placement_groups_find(&g, p.c->network, arena, &st), "%s", st.message);
-    cr_assert(qc_placement_of(&in_float, &g, p.c->network, arena, &st));
+    MUST(qc_placement_groups_find(&g, p.c->network, arena, ST));
+    MUST(qc_placement_of(&in_float, &g, p.c->network, arena, ST));
     for (size_t i = 0; i < g.op_count; i++) cr_expect(!in_float[i], "%s", g.ops[i].name);
     size_t one = 0;
     while (one < g.op_count && !group_named(&g, "Conv 3x3, depthwise")->has[one]) one++;
     cr_assert_lt(one, g.op_count);
     cr_assert_eq(g.ops[one].skip_count, 1);
     run(&other, g.ops[one].skip[0]);
-    cr_assert(qc_placement_of(&in_float, &g, other.c->network, arena, &st));
+    MUST(qc_placement_of(&in_float, &g, other.c->network, arena, ST));
     for (size_t i = 0; i < g.op_count; i++) cr_expect_eq(in_float[i], i == one, "%s", g.ops[i].name);
     free_network(&other);
     free_network(&p);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The race with made candidates: their errors are given, unit by unit. */
-#include <criterion/criterion.h>
-#include <math.h>
 
 #include "quantize/search/limits.h"
 #include "quantize/search/race.h"
+#include "tests/check.h"
 
 enum { UNITS_MOST = 256, CANDIDATES_MOST = 6 };
 
@@ -37,7 +36,6 @@ static bool run_made(void *user, struct qc_error *const *errors, struct qc_error
 static size_t race(struct qc_race_result *results, struct made *m, size_t count, size_t units,
                    const struct qc_race_terms *terms)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_race_field field = {.count = count,
                                         .units = units,
                                         .outputs = 1,
@@ -45,7 +43,7 @@ static size_t race(struct qc_race_result *results, struct made *m, size_t count,
                                         .run = run_made,
                                         .user = m};
     size_t best = SIZE_MAX;
-    cr_assert(qc_race_among(results, &best, &field, terms, &st), "%s", st.message);
+    MUST(qc_race_among(results, &best, &field, terms, ST));
     return best;
 }
 

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The record of a job on the shipped example has the figures of its network and its measurement, and knows no time
    outside of "timing". Its form is checked by the schema (tests/e2e/test_report_schema.py). */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/core/parameters.h"
 #include "quantize/job.h"
 #include "quantize/report/record.h"
+#include "tests/check.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
 #define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"
@@ -23,17 +20,14 @@ struct recorded {
 
 static void run(struct recorded *s, const char *threads)
 {
-    struct qc_status st = QC_STATUS_INIT;
     *s = (struct recorded){.arena = qc_arena_new(), .in = {.model = {.file = MODEL}, .data = {.file = DATA}}};
-    cr_assert(qc_options_init(&s->options, QC_COMMAND_quantize, s->arena, &st) &&
-                  qc_options_set(&s->options, QC_OPTION_SAMPLES, "48", &st) &&
-                  qc_options_set(&s->options, QC_OPTION_ADVICE, "off", &st) &&
-                  qc_options_set(&s->options, QC_OPTION_PREFER, "integers", &st) &&
-                  qc_options_set(&s->options, QC_OPTION_THREADS, threads, &st),
-              "%s", st.message);
-    cr_assert(qc_job_new(&s->job, &s->options, &s->in, NULL, &st) && qc_job_run(s->job, &st) &&
-                  qc_job_record(&s->record, s->job, &st),
-              "%s", st.message);
+    MUST(qc_options_init(&s->options, QC_COMMAND_quantize, s->arena, ST) &&
+         qc_options_set(&s->options, QC_OPTION_SAMPLES, "48", ST) &&
+         qc_options_set(&s->options, QC_OPTION_ADVICE, "off", ST) &&
+         qc_options_set(&s->options, QC_OPTION_PREFER, "integers", ST) &&
+         qc_options_set(&s->options, QC_OPTION_THREADS, threads, ST));
+    MUST(qc_job_new(&s->job, &s->options, &s->in, NULL, ST) && qc_job_run(s->job, ST) &&
+         qc_job_record(&s->record, s->job, ST));
 }
 
 static void end(struct recorded *s)
@@ -100,7 +94,6 @@ Test(record, lists_no_scales_in_the_millions)
     enum { MANY = 16385 };
     static float scale[MANY];
     static int32_t zero[MANY];
-    struct qc_status st = QC_STATUS_INIT;
     struct recorded s;
     run(&s, "1");
     struct qc_report r = *qc_job_report(s.job);
@@ -112,7 +105,7 @@ Test(record, lists_no_scales_in_the_millions)
     r.layers = &layer;
     r.layer_count = 1;
     for (layer.stored.count = MANY - 1; layer.stored.count <= MANY; layer.stored.count++) {
-        cr_assert(qc_record_layers(&r, qc_job_network(s.job), NULL, &st), "%s", st.message);
+        MUST(qc_record_layers(&r, qc_job_network(s.job), NULL, ST));
         const struct qc_json *one = qc_json_at(qc_json_get(r.record, "layers"), 0);
         if (layer.stored.count < MANY) {
             cr_expect_eq(qc_json_size(qc_json_get(one, "scale")), layer.stored.count);

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Schemes: the difference of two schemes is a list of options, so a change that is printed as a command line and parsed
    again gives the same scheme, and so the same network. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/text/text.h"
 #include "quantize/report/command_text.h"
+#include "tests/check.h"
 #include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
@@ -18,8 +15,7 @@ static const struct qc_job_inputs in = {.model = {.file = MODEL}, .data = {.file
 /* Parses the words of a command line; those without -- are operands. */
 static void parse(struct qc_options *o, struct qc_arena *a, const struct qc_text_list *words)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    cr_assert(qc_options_init(o, QC_COMMAND_quantize, a, &st));
+    MUST(qc_options_init(o, QC_COMMAND_quantize, a, ST));
     for (size_t i = 0; i < words->count; i++) {
         char name[64];
         enum qc_option which;
@@ -30,20 +26,18 @@ static void parse(struct qc_options *o, struct qc_arena *a, const struct qc_text
         memcpy(name, word + 2, length);
         name[length] = 0;
         const char *value = word[2 + length] ? word + 3 + length : NULL;
-        cr_assert(qc_options_find(&which, o, name, &st) && qc_options_set(o, which, value, &st), "%s: %s", word,
-                  st.message);
+        cr_assert(qc_options_find(&which, o, name, ST) && qc_options_set(o, which, value, ST), "%s: %s", word,
+                  failure.message);
     }
 }
 
 static char *network_text(const struct qc_options *o)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct made_network m;
+    MADE_NETWORK m;
     const struct qc_text_options all = QC_TEXT_ALL;
-    cr_assert(make_network(&m, o, &in, NULL, &st), "%s", st.message);
-    char *text = qc_graph_print(m.c->network->produced, &all, &st);
-    cr_assert(text, "%s", st.message);
-    free_network(&m);
+    MUST(make_network(&m, o, &in, NULL, ST));
+    char *text = qc_graph_print(m.c->network->produced, &all, ST);
+    MUST(text);
     return text;
 }
 
@@ -72,26 +66,23 @@ Test(scheme, a_change_printed_as_options_gives_the_same_scheme)
 {
     char *texts[CHANGES];
     for (size_t i = 0; i < CHANGES; i++) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_arena *a = qc_arena_new();
+        QC_ARENA_SCOPE *a = qc_arena_new();
         struct qc_options o, changed, parsed;
         struct qc_change change = changes[i].how;
         struct qc_text_list words;
         const char *operand = MODEL;
         change.options = changes[i].options;
-        cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, &st));
+        MUST(qc_options_init(&o, QC_COMMAND_quantize, a, ST));
         for (size_t k = 0; k + (change.without == NULL) < JOB; k++) {
             enum qc_option which;
-            cr_assert(qc_options_find(&which, &o, job[k].name, &st) && qc_options_set(&o, which, job[k].value, &st));
+            cr_assert(qc_options_find(&which, &o, job[k].name, ST) && qc_options_set(&o, which, job[k].value, ST));
         }
-        cr_assert(qc_options_change(&changed, &o, &change, a, &st), "%s", st.message);
-        cr_assert(qc_command_words(&words, a, &o, &operand, 1, &change, &st), "%s", st.message);
+        MUST(qc_options_change(&changed, &o, &change, a, ST));
+        MUST(qc_command_words(&words, a, &o, &operand, 1, &change, ST));
         parse(&parsed, a, &words);
         texts[i] = network_text(&changed);
-        char *same = network_text(&parsed);
+        QC_FREED char *same = network_text(&parsed);
         cr_expect_str_eq(same, texts[i], "change %zu", i);
-        free(same);
-        qc_arena_free(a);
     }
     for (size_t i = 2; i < CHANGES; i++) cr_expect_str_neq(texts[i], texts[0], "change %zu has an effect", i);
     for (size_t i = 0; i < CHANGES; i++) free(texts[i]);
@@ -100,21 +91,19 @@ Test(scheme, a_change_printed_as_options_gives_the_same_scheme)
 Test(change, grows_and_leaves_what_it_was_copied_from)
 {
     static const struct qc_option_text first[] = {{"method", "mse"}};
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_change change = {.count = 1, .options = first}, more = {0};
     char value[8];
     for (int i = 0; i < 20; i++) {
         snprintf(value, sizeof value, "n%d", i);
-        cr_assert(qc_change_add(&more, "skip", qc_arena_strdup(a, value, &st), a, &st));
+        MUST(qc_change_add(&more, "skip", qc_arena_strdup(a, value, ST), a, ST));
     }
     const struct qc_change copy = more;
-    cr_assert(qc_change_join(&change, &more, a, &st));
+    MUST(qc_change_join(&change, &more, a, ST));
     cr_expect_eq(change.count, 21);
     cr_expect_str_eq(change.options[0].name, "method");
     cr_expect_str_eq(change.options[20].value, "n19");
     cr_expect_eq(copy.count, 20);
     cr_expect_str_eq(first[0].value, "mse");
-    cr_expect(!qc_change_add(&change, "skip", NULL, a, &st), "a text that could not be made");
-    qc_arena_free(a);
+    cr_expect(!qc_change_add(&change, "skip", NULL, a, ST), "a text that could not be made");
 }

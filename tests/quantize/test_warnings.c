@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "quantize/interface/warnings.h"
+#include "tests/check.h"
 
 Test(warnings, grouped_in_order)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_warnings *w;
-    cr_assert(qc_warnings_new(&w, &st));
+    MUST(qc_warnings_new(&w, ST));
     for (int i = 0; i < 3; i++) {
         for (int k = 0; k < 40; k++) qc_warn(w, "node %d", k);
     }
@@ -26,9 +22,8 @@ Test(warnings, grouped_in_order)
 
 Test(warnings, those_of_repeated_stages_go)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_warnings *w;
-    cr_assert(qc_warnings_new(&w, &st));
+    MUST(qc_warnings_new(&w, ST));
     for (int k = 0; k < 5; k++) qc_warn(w, "stage %d", k);
     qc_warnings_drop(w, 3, 3);
     cr_assert_eq(qc_warnings_count(w), 5);
@@ -58,11 +53,10 @@ static void take_all_memory(void)
 
 Test(warnings, a_lost_one_is_told)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_warnings *none, *one;
     struct rlimit before;
     cr_assert_eq(getrlimit(RLIMIT_AS, &before), 0);
-    cr_assert(qc_warnings_new(&none, &st) && qc_warnings_new(&one, &st));
+    cr_assert(qc_warnings_new(&none, ST) && qc_warnings_new(&one, ST));
     qc_warn(one, "node 0");
     take_all_memory();
     qc_warn(one, "node 0");

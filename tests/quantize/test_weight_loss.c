@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The loss of weights, element by element, with scales of tensors, channels and blocks on any axis. */
-#include <criterion/criterion.h>
-#include <math.h>
 
 #include "arith/float_level.h"
 #include "graph/core/parameters.h"
 #include "quantize/report/quantize_report.h"
+#include "tests/check.h"
 
 enum { SCALES = 512 };
 
@@ -51,13 +50,12 @@ Test(weight_loss, equals_the_sum_over_elements)
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         const struct one *c = &cases[k];
-        struct qc_status st = QC_STATUS_INIT;
         float scale[SCALES];
         int32_t zero[SCALES];
         uint32_t state = (uint32_t)k + 1;
         const bool floats = c->type == QC_F8E4M3;
-        struct qc_tensor *t = qc_tensor_new(QC_F32, &c->shape, &st),
-                         *stored = qc_tensor_new(floats ? QC_F32 : c->type, &c->shape, &st);
+        OWN(qc_tensor) *t = qc_tensor_new(QC_F32, &c->shape, ST),
+                       *stored = qc_tensor_new(floats ? QC_F32 : c->type, &c->shape, ST);
         struct qc_loss want = {0}, got;
         cr_assert(t && stored);
         for (size_t i = 0; i < c->count; i++) {
@@ -91,7 +89,5 @@ Test(weight_loss, equals_the_sum_over_elements)
         cr_expect_eq(got.rounding, want.rounding, "case %zu: %g and %g", k, got.rounding, want.rounding);
         cr_expect_eq(got.clipping, want.clipping, "case %zu: %g and %g", k, got.clipping, want.clipping);
         cr_expect(want.rounding > 0 && (floats || want.clipping > 0), "case %zu", k);
-        qc_tensor_unref(t);
-        qc_tensor_unref(stored);
     }
 }

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite_passes.h"
 
-#include <criterion/criterion.h>
 #include <dirent.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "graph/core/verify.h"
@@ -12,8 +9,6 @@
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/functions.h"
 #include "simq/plan/plan.h"
-#include "tests/extent.h"
-#include "tests/graph_reader/test_graph.h"
 
 struct qc_rules *passes_rules(const char *more, struct qc_status *st)
 {
@@ -28,22 +23,18 @@ struct qc_rules *passes_rules(const char *more, struct qc_status *st)
 
 struct qc_rules *passes_rules_of(const char *text)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_rules *r = qc_rules_new(&st);
-    cr_assert(qc_rules_parse(r, "my.rules", text, strlen(text), &st), "%s", st.message);
+    struct qc_rules *r = qc_rules_new(ST);
+    MUST(qc_rules_parse(r, "my.rules", text, strlen(text), ST));
     return r;
 }
 
 bool passes_text_returns(const struct qc_graph *g, const char *pass, struct qc_status *st)
 {
-    struct qc_graph *parsed = NULL;
-    char *again = NULL, *text = qc_graph_print(g, &QC_TEXT_ALL, st);
+    OWN(qc_graph) *parsed = NULL;
+    QC_FREED char *again = NULL, *text = qc_graph_print(g, &QC_TEXT_ALL, st);
     bool ok = text && qc_graph_parse(&parsed, text, strlen(text), st) &&
               (again = qc_graph_print(parsed, &QC_TEXT_ALL, st)) != NULL;
     if (ok && strcmp(text, again) != 0) ok = qc_fail(st, QC_BAD_INPUT, "the text that was parsed back differs");
-    free(text);
-    free(again);
-    qc_graph_free(parsed);
     return ok || qc_where(st, "text of the graph after pass '%s'", pass);
 }
 
@@ -83,16 +74,14 @@ static bool bind_quantizer(struct qc_graph *g, qc_id quantizer, const struct pas
             scale = setup->bindings[i].scale;
             zero_point = setup->bindings[i].zero_point;
         }
-    float *scales = calloc(count, sizeof *scales);
-    int32_t *zeros = calloc(count, sizeof *zeros);
+    QC_FREED float *scales = calloc(count, sizeof *scales);
+    QC_FREED int32_t *zeros = calloc(count, sizeof *zeros);
     bool ok = scales && zeros ? true : qc_fail_memory(st, count * sizeof *scales);
     for (size_t i = 0; ok && i < count; i++) {
         scales[i] = scale;
         zeros[i] = zero_point;
     }
     ok = ok && qc_graph_bind_quantizer(g, quantizer, count, scales, zeros, st);
-    free(scales);
-    free(zeros);
     return ok;
 }
 
@@ -109,13 +98,11 @@ static bool check_bindings(const struct qc_graph *g, const struct pass_setup *se
 
 static bool set_apart(struct passes *p, const char *rules_file, struct qc_status *st)
 {
-    struct qc_rules *rules = qc_rules_new(st);
-    struct qc_graph *joined = p->normalised;
+    OWN(qc_rules) *rules = qc_rules_new(st);
+    OWN(qc_graph) *joined = p->normalised;
     p->normalised = NULL;
     bool ok = rules && qc_rules_add_builtin(rules, rules_file, st) &&
               qc_normalise(&p->normalised, joined, rules, qc_evaluate, st);
-    qc_rules_free(rules);
-    qc_graph_free(joined);
     return ok;
 }
 
@@ -191,7 +178,7 @@ void passes_given_models(void (*of)(const char *path, const char *name))
 {
     const char *data = getenv("QCALIB_DATA");
     char folder[512], path[1024];
-    struct dirent **names = NULL;
+    QC_FREED struct dirent **names = NULL;
     if (!data || !*data) cr_skip_test("QCALIB_DATA is not set");
     qc_text(folder, sizeof folder, "%s/models", data);
     const int count = scandir(folder, &names, is_float_model, alphasort);
@@ -201,7 +188,6 @@ void passes_given_models(void (*of)(const char *path, const char *name))
         if ((size_t)i % test_one_of(1, 4) == 0) of(path, names[i]->d_name);
         free(names[i]);
     }
-    free(names);
 }
 
 static int is_case(const struct dirent *d)
@@ -212,30 +198,28 @@ static int is_case(const struct dirent *d)
 
 void passes_each_case(void (*of)(const char *name, int number))
 {
-    struct dirent **names = NULL;
+    QC_FREED struct dirent **names = NULL;
     const int count = scandir(QC_TEST_SOURCE "/tests/rewrite/cases", &names, is_case, alphasort);
     cr_assert_geq(count, 30);
     for (int i = 0; i < count; i++) {
         of(names[i]->d_name, i);
         free(names[i]);
     }
-    free(names);
 }
 
 struct qc_graph *passes_case_graph(const char *name)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_graph *g = NULL;
     char path[512];
     void *text = NULL;
     size_t size;
     qc_text(path, sizeof path, "%s/tests/rewrite/cases/%s", QC_TEST_SOURCE, name);
-    cr_assert(qc_file_read(&text, &size, path, a, &st), "%s", st.message);
+    MUST(qc_file_read(&text, &size, path, a, ST));
     const char *from = strstr(text, "== graph\n"), *to = from ? strstr(from + 9, "\n== ") : NULL;
     cr_assert(from, "%s", name);
     from += 9;
-    cr_assert(qc_graph_parse(&g, from, to ? (size_t)(to + 1 - from) : strlen(from), &st), "%s: %s", name, st.message);
-    qc_arena_free(a);
+    cr_assert(qc_graph_parse(&g, from, to ? (size_t)(to + 1 - from) : strlen(from), ST), "%s: %s", name,
+              failure.message);
     return g;
 }

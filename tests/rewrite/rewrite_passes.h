@@ -4,6 +4,7 @@
 #pragma once
 
 #include "rewrite/passes/simulate.h"
+#include "tests/check.h"
 
 enum { PASSES_BINDINGS = 16 };
 
@@ -36,6 +37,7 @@ struct passes {
    *out is to be freed in either case. */
 bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_setup *setup, struct qc_status *st);
 void passes_free(struct passes *p);
+#define PASSES __attribute__((cleanup(passes_free), unused)) struct passes
 
 /* Built-in rules of normalise, patterns and allow, and further ones (NULL: none). */
 struct qc_rules *passes_rules(const char *more, struct qc_status *st);

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every entry of the allow-list: the op is computed on the integers of its input, and gives what it gives between
    dequantize and quantize, bit for bit. Every op of the list of tables becomes part of one. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "rewrite/passes/functions.h"
 #include "rewrite_passes.h"
@@ -42,33 +38,29 @@ static const struct {
 
 static float *output_of(size_t *count, const struct qc_graph *g, const float *x)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_shape shape = QC_SHAPE(1, 2, 4, 4);
-    struct qc_plan *p = NULL;
-    struct qc_runner *r = NULL;
-    cr_assert(qc_plan_new(&p, g, &shape, NULL, &st) && qc_runner_new(&r, p, &st), "%s", st.message);
+    OWN(qc_plan) *p = NULL;
+    OWN(qc_runner) *r = NULL;
+    MUST(qc_plan_new(&p, g, &shape, NULL, ST) && qc_runner_new(&r, p, ST));
     memcpy(qc_runner_input(r, 0).data, x, ELEMENTS * sizeof *x);
-    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+    MUST(qc_runner_run(r, NULL, NULL, ST));
     const struct qc_view y = qc_runner_output(r, 0);
     *count = qc_view_count(&y);
     float *copy = malloc(*count * sizeof *copy);
     memcpy(copy, y.data, *count * sizeof *copy);
-    qc_runner_free(r);
-    qc_plan_free(p);
     return copy;
 }
 
 /* As rules do it; quantizers are bound to 1/16 and the middle. */
 static struct qc_graph *source_of(const char *lines)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = NULL;
     char text[1024];
     qc_text(text, sizeof text, "%s%s%s",
             "graph \"g\"\ninput %1 \"x\" f32[1,2,4,4]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -0.25, 0.125, 1}\n%3 \"c\" "
             "= Conv \"conv\"(%1, %2)\n",
             lines, "\noutput \"y\" %9\noutput \"c\" %3\n");
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s\n%s", st.message, text);
+    cr_assert(qc_graph_parse(&g, text, strlen(text), ST), "%s\n%s", failure.message, text);
     return g;
 }
 
@@ -77,12 +69,11 @@ Test(allow_list, every_op_works_on_integers_and_gives_the_same)
     float x[ELEMENTS];
     for (int i = 0; i < ELEMENTS; i++) x[i] = (float)((i * 7919) % 311) / 16 - 9.7f;
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct pass_setup setup = PASS_SETUP;
-        struct passes p;
-        struct qc_graph *g = source_of(entries[i].lines);
+        PASSES p;
+        OWN(qc_graph) *g = source_of(entries[i].lines);
         const char *name = qc_op_info(entries[i].op)->name;
-        cr_assert(passes_run(&p, g, &setup, &st), "%s: %s", name, st.message);
+        cr_assert(passes_run(&p, g, &setup, ST), "%s: %s", name, failure.message);
         qc_id x_qparams = 0;
         for (qc_id id = 1; id <= p.folded->node_count; id++) {
             const struct qc_node *n = &p.folded->nodes[id];
@@ -93,41 +84,32 @@ Test(allow_list, every_op_works_on_integers_and_gives_the_same)
         }
         cr_expect(passes_count(p.folded, entries[i].op) == 1, "%s is gone", name);
         size_t one, other;
-        float *before = output_of(&one, p.simulated, x), *after = output_of(&other, p.folded, x);
+        QC_FREED float *before = output_of(&one, p.simulated, x), *after = output_of(&other, p.folded, x);
         cr_assert_eq(one, other);
         cr_expect(memcmp(before, after, one * sizeof *before) == 0, "%s gives other numbers on integers", name);
-        free(before);
-        free(after);
-        passes_free(&p);
-        qc_graph_free(g);
     }
 }
 
 Test(allow_list, the_cases_above_are_the_list)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_rules *r = passes_rules(NULL, &st);
+    OWN(qc_rules) *r = passes_rules(NULL, ST);
     for (size_t k = 0; k < r->allow_count; k++) {
         bool known = r->allows[k].kind == QC_ALLOW_TABLE;
         for (size_t i = 0; i < sizeof entries / sizeof *entries && !known; i++)
             known = entries[i].op == r->allows[k].op;
         cr_expect(known, "no case for %s", qc_op_info(r->allows[k].op)->name);
     }
-    qc_rules_free(r);
 }
 
 /* Not a copy of elements: stays out. */
 Test(allow_list, a_resize_that_crops_is_not_on_it)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_rules *r = passes_rules(NULL, &st);
-    struct qc_graph *g = source_of(
+    OWN(qc_rules) *r = passes_rules(NULL, ST);
+    OWN(qc_graph) *g = source_of(
         "const %4 f32[8] = {0, 0, 0, 0, 1, 1, 0.5, 0.5}\nconst %5 i64[4] = {1, 2, 8, 8}\n"
         "%9 \"y\" = Resize(%1, %4, -, %5) {coordinate_transformation_mode=\"tf_crop_and_resize\", mode=\"nearest\"}");
     for (qc_id id = 1; id <= g->node_count; id++)
         if (g->nodes[id].op == QC_OP_Resize) cr_expect_eq(qc_rules_behaviour(r, g, &g->nodes[id]), QC_AFFINE_NONE);
-    qc_graph_free(g);
-    qc_rules_free(r);
 }
 
 /* Without a target, and with one whose runtime has tables. */
@@ -141,22 +123,19 @@ static const char *const fused[] = {"Abs(%1)",     "Neg(%1)",     "Sqrt(%1)",   
 /* op, then Sigmoid: one table that begins with Sigmoid(OP( */
 static void check_table(const char *op, const char *target, bool joined)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct pass_setup setup = PASS_SETUP;
-    struct passes p;
+    PASSES p;
     char lines[256], head[64];
     qc_text(lines, sizeof lines, "const %%5 f32[] = {0.75}\n%%6 = %s\n%%9 \"y\" = Sigmoid(%%6)", op);
-    struct qc_graph *g = source_of(lines);
+    OWN(qc_graph) *g = source_of(lines);
     setup.target = target;
-    cr_assert(passes_run(&p, g, &setup, &st), "%s: %s", op, st.message);
+    cr_assert(passes_run(&p, g, &setup, ST), "%s: %s", op, failure.message);
     const char *f = "";
     for (qc_id id = 1; id <= p.folded->node_count; id++)
         if (p.folded->nodes[id].op == QC_OP_Table) f = qc_attr_string(&p.folded->nodes[id], "f", "");
     qc_text(head, sizeof head, "Sigmoid(%.*s(", (int)strcspn(op, "("), op);
     cr_expect_eq(strncmp(f, head, strlen(head)) == 0, joined, "%s%s%s: %s", op, target ? " for target " : "",
                  target ? target : "", f);
-    passes_free(&p);
-    qc_graph_free(g);
 }
 
 Test(allow_list, unary_functions_in_a_row_are_one_table)
@@ -172,19 +151,16 @@ Test(allow_list, clamps_inside_of_tables)
 {
     static const char *const clamps[] = {"Relu(%6)", "Clip(%6, %5)"};
     for (size_t i = 0; i < 2; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct pass_setup setup = PASS_SETUP;
-        struct passes p;
+        PASSES p;
         char lines[256];
         qc_text(lines, sizeof lines, "const %%5 f32[] = {0.75}\n%%6 = Tanh(%%1)\n%%7 = %s\n%%9 \"y\" = Sigmoid(%%7)",
                 clamps[i]);
-        struct qc_graph *g = source_of(lines);
+        OWN(qc_graph) *g = source_of(lines);
         setup.target = "fused";
-        cr_assert(passes_run(&p, g, &setup, &st), "%s", st.message);
+        MUST(passes_run(&p, g, &setup, ST));
         cr_expect_eq(passes_count(p.folded, QC_OP_Table), 1, "%s", clamps[i]);
         cr_expect_eq(passes_count(p.folded, QC_OP_Sigmoid) + passes_count(p.folded, QC_OP_Tanh), 0, "%s", clamps[i]);
-        passes_free(&p);
-        qc_graph_free(g);
     }
 }
 
@@ -202,22 +178,18 @@ Test(allow_list, functions_of_quantized_models)
         {"%4 = Softmax(%3)\n%5 = Tanh(%4)\n%7 = Erf(%5)\n%8 = QuantizeLinear(%7, %2)\noutput \"y\" %8\n", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_graph *g = NULL, *joined = NULL;
-        struct qc_rules *r = passes_rules(NULL, &st);
+        OWN(qc_graph) *g = NULL, *joined = NULL;
+        OWN(qc_rules) *r = passes_rules(NULL, ST);
         char text[1024];
         const char *f = NULL;
         qc_text(text, sizeof text, "%s%s",
                 "graph \"g\"\ninput %1 \"x\" u8[2]\nconst %2 \"s\" f32[] = {0.5}\n%3 = DequantizeLinear(%1, %2)\n",
                 cases[i].lines);
-        cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
-        cr_assert(qc_join_quantized_functions(&joined, g, r, &st), "%s", st.message);
+        MUST(qc_graph_parse(&g, text, strlen(text), ST));
+        MUST(qc_join_quantized_functions(&joined, g, r, ST));
         for (qc_id id = 1; id <= joined->node_count; id++)
             if (joined->nodes[id].op == QC_OP_Table) f = qc_attr_string(&joined->nodes[id], "f", "");
         cr_expect((f == NULL) == (cases[i].f == NULL) && (!f || strcmp(f, cases[i].f) == 0), "case %zu: %s", i,
                   f ? f : "none");
-        qc_rules_free(r);
-        qc_graph_free(g);
-        qc_graph_free(joined);
     }
 }

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Quantized models from files, converted to the canonical form. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/core/verify.h"
 #include "graph/text/text.h"
 #include "rewrite/canonical/canonical.h"
 #include "simq/plan/plan.h"
+#include "tests/check.h"
 #include "tests/graph_reader/graph_reader.h"
 
 struct forms {

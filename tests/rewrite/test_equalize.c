@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Equalization: the scaled groups, their scales, and unchanged results of the graph. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/core/verify.h"
 #include "onnx/read/import.h"
@@ -28,11 +24,10 @@ static void fill(struct qc_view in)
 /* Outputs of one run, one after the other; owned by the caller (free). */
 static float *outputs_of(size_t *count, const struct qc_graph *g)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_shape shapes[4];
     struct qc_plan_options options = {0};
-    struct qc_plan *plan = NULL;
-    struct qc_runner *r = NULL;
+    OWN(qc_plan) *plan = NULL;
+    OWN(qc_runner) *r = NULL;
     float *all = NULL;
     *count = 0;
     cr_assert_leq(g->input_count, 4);
@@ -41,10 +36,10 @@ static float *outputs_of(size_t *count, const struct qc_graph *g)
         for (int k = 0; k < shapes[i].rank; k++)
             if (shapes[i].dim[k] == QC_FREE) shapes[i].dim[k] = 1;
     }
-    cr_assert(qc_plan_new(&plan, g, shapes, &options, &st), "%s", st.message);
-    cr_assert(qc_runner_new(&r, plan, &st), "%s", st.message);
+    MUST(qc_plan_new(&plan, g, shapes, &options, ST));
+    MUST(qc_runner_new(&r, plan, ST));
     for (size_t i = 0; i < g->input_count; i++) fill(qc_runner_input(r, i));
-    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+    MUST(qc_runner_run(r, NULL, NULL, ST));
     for (size_t i = 0; i < g->output_count; i++) {
         struct qc_view v = qc_runner_output(r, i);
         size_t n = qc_view_count(&v);
@@ -53,8 +48,6 @@ static float *outputs_of(size_t *count, const struct qc_graph *g)
         memcpy(all + *count, v.data, n * sizeof *all);
         *count += n;
     }
-    qc_runner_free(r);
-    qc_plan_free(plan);
     return all;
 }
 
@@ -182,20 +175,18 @@ static const struct {
 Test(equalize, function_stays_and_groups_are_found)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_graph *g = NULL, *e = NULL;
+        OWN(qc_graph) *g = NULL, *e = NULL;
         struct qc_equalized info;
-        cr_assert(qc_graph_parse(&g, cases[i].lines, strlen(cases[i].lines), &st), "%s: %s", cases[i].what, st.message);
-        cr_assert(qc_equalize(&e, &info, g, QC_EQUALIZE_ALL, &st), "%s: %s", cases[i].what, st.message);
-        cr_assert(qc_graph_verify(e, &st), "%s: %s", cases[i].what, st.message);
+        cr_assert(qc_graph_parse(&g, cases[i].lines, strlen(cases[i].lines), ST), "%s: %s", cases[i].what,
+                  failure.message);
+        cr_assert(qc_equalize(&e, &info, g, QC_EQUALIZE_ALL, ST), "%s: %s", cases[i].what, failure.message);
+        cr_assert(qc_graph_verify(e, ST), "%s: %s", cases[i].what, failure.message);
         cr_expect_eq(info.groups, cases[i].groups, "%s: %zu groups", cases[i].what, info.groups);
         cr_expect_eq(info.clips, cases[i].clips, "%s: %zu clips", cases[i].what, info.clips);
         cr_expect_lt(difference(g, e), 1e-6, "%s: %g", cases[i].what, difference(g, e));
         const struct qc_tensor *a = qc_constant_of(g, qc_graph_find_value(g, "w1")),
                                *b = qc_constant_of(e, qc_graph_find_value(e, "w1"));
         cr_expect(!a || (b && qc_tensor_equal(a, b) == (cases[i].groups == 0)), "%s", cases[i].what);
-        qc_graph_free(e);
-        qc_graph_free(g);
     }
 }
 
@@ -222,12 +213,12 @@ static const struct {
 Test(equalize, values_alone_of_a_joint_product)
 {
     for (size_t i = 0; i < sizeof joint / sizeof *joint; i++) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_graph *g = NULL, *e = NULL;
+        OWN(qc_graph) *g = NULL, *e = NULL;
         struct qc_equalized info;
-        cr_assert(qc_graph_parse(&g, joint[i].lines, strlen(joint[i].lines), &st), "%s: %s", joint[i].what, st.message);
-        cr_assert(qc_equalize(&e, &info, g, QC_EQUALIZE_ALL, &st), "%s: %s", joint[i].what, st.message);
-        cr_assert(qc_graph_verify(e, &st), "%s: %s", joint[i].what, st.message);
+        cr_assert(qc_graph_parse(&g, joint[i].lines, strlen(joint[i].lines), ST), "%s: %s", joint[i].what,
+                  failure.message);
+        cr_assert(qc_equalize(&e, &info, g, QC_EQUALIZE_ALL, ST), "%s: %s", joint[i].what, failure.message);
+        cr_assert(qc_graph_verify(e, ST), "%s: %s", joint[i].what, failure.message);
         cr_expect(info.groups == 1 && info.channels == 4, "%s: %zu channels of %zu groups", joint[i].what,
                   info.channels, info.groups);
         cr_expect_lt(difference(g, e), 1e-6, "%s: %g", joint[i].what, difference(g, e));
@@ -237,8 +228,6 @@ Test(equalize, values_alone_of_a_joint_product)
         for (size_t k = 0; k < a->count; k++)
             cr_expect_eq(qc_tensor_float(a, k) == qc_tensor_float(b, k), k % 12 < 8, "%s: weight %zu is %g, was %g",
                          joint[i].what, k, qc_tensor_float(b, k), qc_tensor_float(a, k));
-        qc_graph_free(e);
-        qc_graph_free(g);
     }
 }
 
@@ -253,18 +242,14 @@ Test(equalize, sizes_of_a_shape_are_known_where_its_batch_is_free)
         "%21 i64[1] = {2}\n%22 = Concat(%20, %18, %21, %19) {axis=0}\n"
         "%23 = Reshape(%9, %22)\n%24 = Transpose(%23) {perm=[0,2,1,3]}\n%25 = MatMul(%5, %24)\n" BACK(% 25, % 26, % 27,
                                                                                                       % 28);
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL, *folded = NULL, *e = NULL;
+    OWN(qc_graph) *g = NULL, *folded = NULL, *e = NULL;
     struct qc_equalized info;
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
-    cr_assert(qc_fold_constants(&folded, g, qc_evaluate, &st), "%s", st.message);
-    cr_assert(qc_equalize(&e, &info, folded, QC_EQUALIZE_ALL, &st), "%s", st.message);
+    MUST(qc_graph_parse(&g, text, strlen(text), ST));
+    MUST(qc_fold_constants(&folded, g, qc_evaluate, ST));
+    MUST(qc_equalize(&e, &info, folded, QC_EQUALIZE_ALL, ST));
     for (qc_id id = 1; id <= folded->node_count; id++) cr_expect_neq(folded->nodes[id].op, QC_OP_Gather);
     cr_expect_eq(info.groups, 1);
     cr_expect_lt(difference(g, e), 1e-6);
-    qc_graph_free(e);
-    qc_graph_free(folded);
-    qc_graph_free(g);
 }
 
 /* What a LayerNormalization makes has no size in constants alone: equalization leaves it, scales that are given are
@@ -278,21 +263,20 @@ Test(equalize, a_norm_makes_channels_that_others_scale)
         "\"b\" f32[3,1] = {2,-1,4}\n%7 \"y\" = MatMul(%4, %5)\n%8 \"z\" = MatMul(%4, %6)\noutput \"y\" %7\noutput "
         "\"z\" "
         "%8\n";
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = NULL, *e = NULL;
     struct qc_equalized info;
     struct qc_channels c;
-    struct qc_arena *a = qc_arena_new();
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
-    cr_assert(qc_equalize(&e, &info, g, QC_EQUALIZE_ALL, &st), "%s", st.message);
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    MUST(qc_graph_parse(&g, text, strlen(text), ST));
+    MUST(qc_equalize(&e, &info, g, QC_EQUALIZE_ALL, ST));
     cr_expect(info.groups == 0 && qc_tensor_equal(qc_constant_of(g, qc_graph_find_value(g, "a")),
                                                   qc_constant_of(e, qc_graph_find_value(e, "a"))));
     qc_graph_free(e);
-    cr_assert(qc_channels_find(&c, g, a, &st), "%s", st.message);
+    MUST(qc_channels_find(&c, g, a, ST));
     const qc_id n = qc_graph_find_value(g, "n");
     cr_assert(c.group[n] == n && !c.groups[n].fixed && c.groups[n].count == 3);
     for (int i = 0; i < 3; i++) c.groups[n].scale[i] = (double[]){0.5, 4, 3}[i];
-    cr_assert(qc_channels_apply(&e, &info, &c, &st), "%s", st.message);
+    MUST(qc_channels_apply(&e, &info, &c, ST));
     cr_expect(info.groups == 1 && info.channels == 3);
     cr_expect_eq(qc_tensor_float(qc_constant_of(e, qc_graph_find_value(e, "gain")), 1), 0.5);
     cr_expect_eq(qc_tensor_float(qc_constant_of(e, qc_graph_find_value(e, "shift")), 2), 1);
@@ -300,7 +284,6 @@ Test(equalize, a_norm_makes_channels_that_others_scale)
     cr_expect_lt(difference(g, e), 1e-6, "%g", difference(g, e));
     qc_graph_free(e);
     qc_graph_free(g);
-    qc_arena_free(a);
 }
 
 static double magnitude(const struct qc_graph *g, const char *name, size_t first, size_t step, size_t count)
@@ -318,11 +301,10 @@ Test(equalize, rows_and_columns_take_equal_shares)
         "graph \"g\"\ninput %1 \"x\" f32[N,2,1,1]\nconst %2 \"w1\" f32[2,2,1,1] = {4, -2, 0.1, 0.25}\nconst %3 \"w2\" "
         "f32[2,2,1,1] = {0.5, 2, -0.25, 1}\n"
         "%4 \"c\" = Conv(%1, %2)\n%5 \"r\" = Relu(%4)\n%6 \"y\" = Conv(%5, %3)\noutput \"y\" %6\n";
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL, *e = NULL;
+    OWN(qc_graph) *g = NULL, *e = NULL;
     struct qc_equalized info;
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
-    cr_assert(qc_equalize(&e, &info, g, QC_EQUALIZE_ALL, &st), "%s", st.message);
+    MUST(qc_graph_parse(&g, text, strlen(text), ST));
+    MUST(qc_equalize(&e, &info, g, QC_EQUALIZE_ALL, ST));
     double row[2], column[2];
     for (size_t c = 0; c < 2; c++) {
         row[c] = magnitude(e, "w1", 2 * c, 1, 2);
@@ -333,28 +315,21 @@ Test(equalize, rows_and_columns_take_equal_shares)
     }
     cr_expect_float_eq(row[1] / row[0], column[1] / column[0], 0.02);
     cr_expect_float_eq(row[1] / row[0], 0.5, 0.02); /* sqrt(0.25 * 2 / (4 * 0.5)) */
-    qc_graph_free(e);
-    qc_graph_free(g);
 }
 
 static void check_model(const char *path, const char *name)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL, *normal = NULL, *e = NULL;
+    OWN(qc_graph) *g = NULL, *normal = NULL, *e = NULL;
     struct qc_equalized info;
-    struct qc_rules *rules = passes_rules(NULL, &st);
-    cr_assert(rules && qc_onnx_import(&g, NULL, path, &st), "%s: %s", name, st.message);
-    cr_assert(qc_normalise(&normal, g, rules, qc_evaluate, &st), "%s: %s", name, st.message);
-    cr_assert(qc_equalize(&e, &info, normal, QC_EQUALIZE_ALL, &st), "%s: %s", name, st.message);
+    OWN(qc_rules) *rules = passes_rules(NULL, ST);
+    cr_assert(rules && qc_onnx_import(&g, NULL, path, ST), "%s: %s", name, failure.message);
+    cr_assert(qc_normalise(&normal, g, rules, qc_evaluate, ST), "%s: %s", name, failure.message);
+    cr_assert(qc_equalize(&e, &info, normal, QC_EQUALIZE_ALL, ST), "%s: %s", name, failure.message);
     /* every weight of the GPT stands behind a LayerNorm or before a GELU, those of the LSTM are its own */
     const bool none = strstr(name, "gpt") || strstr(name, "lstm");
     cr_expect(info.groups > 0 || none, "%s: nothing to equalize", name);
     double d = difference(normal, e);
     cr_expect_lt(d, 1e-5, "%s: %g", name, d);
-    qc_graph_free(e);
-    qc_graph_free(normal);
-    qc_graph_free(g);
-    qc_rules_free(rules);
 }
 
 Test(equalize, the_shipped_model_computes_the_same)

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Functions: queries, results, the choice between functions, and messages about mistakes. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/text/text.h"
 #include "rewrite/language/expansion.h"
 #include "rewrite/language/expansion_parts.h"
-#include "tests/graph_reader/test_graph.h"
+#include "tests/check.h"
 
 #define HEAD "graph \"g\"\ninput %1 \"x\" f32[N,4,6]\nconst %2 \"c\" i64[2] = {5, -7}\n"
 enum { OUTPUTS = 2 };
@@ -28,10 +25,10 @@ static char *expanded(const char *rules, const char *name, int opset, bool *fits
                                  .attrs = attrs,
                                  .wanted = wanted};
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_rules *r = qc_rules_new(&st);
+    OWN(qc_rules) *r = qc_rules_new(&st);
     qc_id outputs[OUTPUTS] = {0};
     char *text;
-    struct qc_graph *g = test_graph(HEAD);
+    OWN(qc_graph) *g = test_graph(HEAD);
     *fits = true;
     if (qc_rules_parse(r, "my.rules", rules, strlen(rules), &st)) {
         const struct qc_expander x = qc_rules_expander(r);
@@ -44,8 +41,6 @@ static char *expanded(const char *rules, const char *name, int opset, bool *fits
         text = strdup(st.message);
     else
         text = qc_graph_print(g, &QC_TEXT_ALL, &st);
-    qc_graph_free(g);
-    qc_rules_free(r);
     return text;
 }
 
@@ -112,12 +107,11 @@ Test(expansion, what_functions_compute)
         char rules[512];
         bool fits, not_there = *cases[i].has == '!';
         qc_text(rules, sizeof rules, "function F(x, c) {a, t} %s", cases[i].body);
-        char *text = expanded(rules, "F", 13, &fits);
+        QC_FREED char *text = expanded(rules, "F", 13, &fits);
         if (strcmp(cases[i].has, "-") == 0)
             cr_expect_not(fits, "%s: %s", cases[i].what, text);
         else
             cr_expect((strstr(text, cases[i].has + not_there) != NULL) != not_there, "%s:\n%s", cases[i].what, text);
-        free(text);
     }
 }
 
@@ -131,23 +125,20 @@ Test(expansion, the_opset_decides)
     } taken[] = {{8, NULL}, {9, "Neg"}, {12, "Neg"}, {13, "Erf"}, {28, "Erf"}};
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
         bool fits;
-        char *text = expanded(rules, "F", taken[i].opset, &fits);
+        QC_FREED char *text = expanded(rules, "F", taken[i].opset, &fits);
         cr_expect_eq(fits, taken[i].has != NULL);
         cr_expect(!fits || strstr(text, taken[i].has), "%s", text);
-        free(text);
     }
 }
 
 Test(expansion, a_later_file_stands_in_place_of_all_functions_of_the_name)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_rules *r = qc_rules_new(&st);
-    cr_assert(qc_rules_add_builtin(r, "functions.rules", &st), "%s", st.message);
+    OWN(qc_rules) *r = qc_rules_new(ST);
+    MUST(qc_rules_add_builtin(r, "functions.rules", ST));
     const size_t before = r->function_count;
     static const char text[] = "function GroupNormalization(x, scale, bias) {num_groups} give x";
-    cr_assert(qc_rules_parse(r, "my.rules", text, strlen(text), &st), "%s", st.message);
+    MUST(qc_rules_parse(r, "my.rules", text, strlen(text), ST));
     cr_expect_eq(r->function_count, before - 1);
-    qc_rules_free(r);
 }
 
 /* An input or attribute that changes numbers must not be forgotten. tests/e2e/test_function_schemas.py compares what is
@@ -156,17 +147,14 @@ Test(expansion, built_in_functions_read_all_that_they_declare)
 {
     static const char *const files[] = {"functions.rules", "functions_ml.rules", "functions_products.rules",
                                         "functions_written.rules"};
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_rules *r = qc_rules_new(&st);
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        cr_assert(qc_rules_add_builtin(r, files[i], &st), "%s", st.message);
+    OWN(qc_rules) *r = qc_rules_new(ST);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) MUST(qc_rules_add_builtin(r, files[i], ST));
     for (size_t i = 0; i < r->function_count; i++) {
         const struct qc_function_rule *f = &r->functions[i];
         for (unsigned k = 0; k < f->slot_count; k++)
             cr_expect(f->slots[k].read || f->slots[k].count > 1, "%s:%u: %s does not read '%s'", f->file, f->line,
                       f->name, f->slots[k].name);
     }
-    qc_rules_free(r);
 }
 
 /* Messages of built-in functions are for users: they name inputs and attributes of the call. */
@@ -185,14 +173,13 @@ Test(expansion, messages_of_built_in_functions)
     };
     static const bool wanted[] = {true};
     static const qc_id inputs[] = {1, 2, 2};
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_rules *r = qc_rules_new(&st);
-    cr_assert(qc_rules_add_builtin(r, "functions.rules", &st), "%s", st.message);
+    OWN(qc_rules) *r = qc_rules_new(ST);
+    MUST(qc_rules_add_builtin(r, "functions.rules", ST));
     const struct qc_expander x = qc_rules_expander(r);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         qc_id out = 0;
         bool fits = true;
-        struct qc_graph *g = test_graph(HEAD);
+        OWN(qc_graph) *g = test_graph(HEAD);
         const struct qc_call call = {.op = calls[i].op,
                                      .label = "node",
                                      .opset = 23,
@@ -202,12 +189,9 @@ Test(expansion, messages_of_built_in_functions)
                                      .inputs = inputs,
                                      .attrs = &calls[i].attr,
                                      .wanted = wanted};
-        cr_expect_not(x.expand(&out, &fits, x.user, g, &call, &st), "%s", calls[i].op);
-        cr_expect(strncmp(st.message, calls[i].message, strlen(calls[i].message)) == 0, "%s: %s", calls[i].op,
-                  st.message);
-        cr_expect_not(strstr(st.message, ".rules"), "%s", st.message);
-        st = QC_STATUS_INIT;
-        qc_graph_free(g);
+        cr_expect_not(x.expand(&out, &fits, x.user, g, &call, ST), "%s", calls[i].op);
+        cr_expect(strncmp(failure.message, calls[i].message, strlen(calls[i].message)) == 0, "%s: %s", calls[i].op,
+                  failure.message);
+        cr_expect_not(strstr(failure.message, ".rules"), "%s", failure.message);
     }
-    qc_rules_free(r);
 }

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Groups of folded graphs: complete ones, and the places where others break. */
-#include <criterion/criterion.h>
-#include <string.h>
 
 #include "rewrite/passes/groups.h"
 #include "rewrite_passes.h"
-#include "tests/graph_reader/test_graph.h"
 
 #define HEAD                                                                                                           \
     "graph \"g\"\ninput %1 \"x\" f32[N,2,4,4]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -0.25, 0.125, 1}\n"                 \
@@ -46,18 +43,17 @@ static const struct {
 Test(groups, what_is_one_piece_and_where_it_breaks)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct pass_setup setup = PASS_SETUP;
-        struct passes p;
+        PASSES p;
         char text[1024], ops[256] = "";
         const struct qc_group_info *groups;
         size_t count;
         qc_text(text, sizeof text, "%s%s", HEAD, cases[i].lines);
-        struct qc_graph *g = test_graph(text);
+        OWN(qc_graph) *g = test_graph(text);
         setup.rules = cases[i].rules;
-        cr_assert(passes_run(&p, g, &setup, &st), "%s: %s", cases[i].what, st.message);
-        struct qc_arena *a = qc_arena_new();
-        cr_assert(qc_groups_find(&groups, &count, p.produced, a, &st), "%s", st.message);
+        cr_assert(passes_run(&p, g, &setup, ST), "%s: %s", cases[i].what, failure.message);
+        QC_ARENA_SCOPE *a = qc_arena_new();
+        MUST(qc_groups_find(&groups, &count, p.produced, a, ST));
         cr_assert_gt(count, 0);
         for (unsigned k = 0; k < groups[0].count; k++) {
             strcat(ops, qc_op_info(p.produced->nodes[groups[0].nodes[k]].op)->name);
@@ -68,15 +64,11 @@ Test(groups, what_is_one_piece_and_where_it_breaks)
         cr_expect_str_eq(ops, cases[i].ops, "%s: %s", cases[i].what, ops);
         cr_expect_eq(groups[0].how, cases[i].how, "%s: %s", cases[i].what, qc_group_break_text(groups[0].how));
         cr_expect_str_eq(at ? at : "?", cases[i].breaks_at, "%s: %s", cases[i].what, at);
-        qc_arena_free(a);
-        passes_free(&p);
-        qc_graph_free(g);
     }
 }
 
 Test(groups, float_ops_and_shared_accumulators)
 {
-    struct qc_status st = QC_STATUS_INIT;
     static const char text[] =
         "graph \"g\" simulated\nqparams @1 quantizer \"x\" u8 asymmetric bound scale 0.5 zero 0\nqparams "
         "@2 quantizer \"w\" i8 symmetric weight bound scale 0.25 zero 0\n"
@@ -86,15 +78,13 @@ Test(groups, float_ops_and_shared_accumulators)
         "axis 1 = Conv(%2, %4)\n%6 : @4 = simulated_requantize(%5)\n"
         "%7 = simulated_dequantize(%6)\n%8 = simulated_dequantize(%5)\n%9 \"z\" = Conv(%8, "
         "%3)\noutput \"a\" %7\noutput \"b\" %9\n";
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     const struct qc_group_info *groups;
     size_t count;
-    struct qc_graph *g = test_graph(text);
-    cr_assert(qc_groups_find(&groups, &count, g, a, &st));
+    OWN(qc_graph) *g = test_graph(text);
+    MUST(qc_groups_find(&groups, &count, g, a, ST));
     cr_assert_eq(count, 2);
     cr_expect_eq(groups[0].how, QC_GROUP_SEVERAL_USERS);
     cr_expect_eq(g->nodes[groups[0].breaks_at].op, QC_OP_Requantize);
     cr_expect_eq(groups[1].how, QC_GROUP_FLOAT);
-    qc_arena_free(a);
-    qc_graph_free(g);
 }

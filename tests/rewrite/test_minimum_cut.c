@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Minimum cuts of random networks are those that a search over all divisions finds. */
 #include "rewrite/passes/minimum_cut.h"
-
-#include <criterion/criterion.h>
+#include "tests/check.h"
 
 enum { VERTICES = 8, EDGES = 20, NETWORKS = 300 };
 
@@ -31,18 +30,17 @@ Test(minimum_cut, is_the_least_of_all_divisions)
 {
     uint64_t state = 1;
     for (unsigned n = 0; n < NETWORKS; n++) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_arena *a = qc_arena_new();
+        QC_ARENA_SCOPE *a = qc_arena_new();
         struct qc_flow_cut *cut;
         struct made m = {.count = EDGES};
         int64_t least = INT64_MAX;
         unsigned most = 0, sides = 0;
-        cr_assert(a && qc_cut_new(&cut, VERTICES, a, &st));
+        cr_assert(a && qc_cut_new(&cut, VERTICES, a, ST));
         for (unsigned i = 0; i < EDGES; i++) {
             m.from[i] = random_number(&state) % VERTICES;
             m.to[i] = random_number(&state) % VERTICES;
             m.capacity[i] = random_number(&state) % 10; /* few values: several cuts are minimum */
-            cr_assert(qc_cut_edge(cut, m.from[i], m.to[i], m.capacity[i], &st));
+            MUST(qc_cut_edge(cut, m.from[i], m.to[i], m.capacity[i], ST));
         }
         for (unsigned s = 0; s < 1u << VERTICES; s++) {
             if (!(s >> QC_CUT_SOURCE & 1) || s >> QC_CUT_SINK & 1) continue;
@@ -53,22 +51,19 @@ Test(minimum_cut, is_the_least_of_all_divisions)
         cr_expect_eq(qc_cut_solve(cut), least, "network %u", n);
         for (unsigned v = 0; v < VERTICES; v++) sides |= (unsigned)qc_cut_with_source(cut, v) << v;
         cr_expect_eq(sides, most, "network %u: %x, not %x", n, sides, most);
-        qc_arena_free(a);
     }
 }
 
 Test(minimum_cut, does_not_contain_an_edge_that_it_must_not)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_flow_cut *cut;
     enum { A = QC_CUT_FIRST, B, COUNT };
-    cr_assert(a && qc_cut_new(&cut, COUNT, a, &st) && qc_cut_edge(cut, QC_CUT_SOURCE, A, 3, &st) &&
-              qc_cut_edge(cut, A, B, QC_CUT_NEVER, &st) && qc_cut_edge(cut, B, QC_CUT_SINK, 5, &st));
+    cr_assert(a && qc_cut_new(&cut, COUNT, a, ST) && qc_cut_edge(cut, QC_CUT_SOURCE, A, 3, ST) &&
+              qc_cut_edge(cut, A, B, QC_CUT_NEVER, ST) && qc_cut_edge(cut, B, QC_CUT_SINK, 5, ST));
     cr_expect_eq(qc_cut_solve(cut), 3);
     cr_expect(!qc_cut_with_source(cut, A) && !qc_cut_with_source(cut, B));
-    cr_assert(qc_cut_edge(cut, QC_CUT_SOURCE, A, 9, &st));
+    MUST(qc_cut_edge(cut, QC_CUT_SOURCE, A, 9, ST));
     cr_expect_eq(qc_cut_solve(cut), 2);
     cr_expect(qc_cut_with_source(cut, A) && qc_cut_with_source(cut, B));
-    qc_arena_free(a);
 }

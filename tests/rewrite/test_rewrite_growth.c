@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Nothing is duplicated in deep stacks: a known compiler doubles these graphs with every block. The result does not
    depend on the order of the rules. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/text/text.h"
 #include "rewrite_passes.h"
 #include "simq/plan/plan.h"
-#include "tests/extent.h"
 #include "tests/graph_reader/graph_reader.h"
-#include "tests/splitmix.h"
 
 enum { STAGES = 5 };
 
@@ -26,27 +20,24 @@ static const struct qc_graph *stage(const struct passes *p, int i)
 static qc_id add(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *inputs, unsigned outputs,
                  const struct qc_attr *attr)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_node_def def = {.op = op,
                               .input_count = count,
                               .inputs = inputs,
                               .output_count = outputs,
                               .attr_count = attr ? 1 : 0,
                               .attrs = attr};
-    qc_id id = qc_graph_add(g, &def, &st);
-    cr_assert(id, "%s", st.message);
+    qc_id id = qc_graph_add(g, &def, ST);
+    MUST(id);
     return id;
 }
 
 /* A weight unlike all others. */
 static qc_id weight(struct qc_graph *g, const struct qc_shape *shape, int number)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_tensor *t = qc_tensor_new(QC_F32, shape, &st);
+    OWN(qc_tensor) *t = qc_tensor_new(QC_F32, shape, ST);
     cr_assert(t);
     for (size_t i = 0; i < t->count; i++) ((float *)t->data)[i] = (float)number + 0.25f * (float)i;
-    qc_id id = qc_graph_add_constant(g, NULL, t, &st);
-    qc_tensor_unref(t);
+    qc_id id = qc_graph_add_constant(g, NULL, t, ST);
     return id;
 }
 
@@ -105,12 +96,11 @@ static const struct {
 
 static struct qc_graph *stack(size_t which, int depth)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_shape rows = QC_SHAPE(QC_FREE, 2), image = QC_SHAPE(QC_FREE, 2, 4, 4);
-    struct qc_graph *g = qc_graph_new(&st);
-    qc_id x = qc_graph_add_input(g, "x", QC_F32, stacks[which].image ? &image : &rows, &st);
+    struct qc_graph *g = qc_graph_new(ST);
+    qc_id x = qc_graph_add_input(g, "x", QC_F32, stacks[which].image ? &image : &rows, ST);
     for (int i = 0; i < depth; i++) x = stacks[which].block(g, x, i);
-    cr_assert(x && qc_graph_add_output(g, "y", x, &st), "%s", st.message);
+    MUST(x && qc_graph_add_output(g, "y", x, ST));
     return g;
 }
 
@@ -119,13 +109,12 @@ Test(growth, stacks_have_two_heavy_ops_per_block_and_grow_linearly)
     for (size_t s = 0; s < sizeof stacks / sizeof *stacks; s++) {
         size_t two[STAGES] = {0}, four[STAGES] = {0};
         for (int depth = 1; depth <= 64; depth *= 2) {
-            struct qc_status st = QC_STATUS_INIT;
             struct pass_setup setup = PASS_SETUP;
-            struct passes p;
-            struct qc_graph *g = stack(s, depth);
+            PASSES p;
+            OWN(qc_graph) *g = stack(s, depth);
             setup.scheme.skip_count = stacks[s].skip != NULL;
             setup.scheme.skip = &stacks[s].skip;
-            cr_assert(passes_run(&p, g, &setup, &st), "%s, depth %d: %s", stacks[s].name, depth, st.message);
+            cr_assert(passes_run(&p, g, &setup, ST), "%s, depth %d: %s", stacks[s].name, depth, failure.message);
             for (int i = 0; i < STAGES; i++) {
                 size_t nodes = stage(&p, i)->node_count, heavy = passes_count(stage(&p, i), stacks[s].heavy);
                 cr_expect_eq(heavy, 2 * (size_t)depth, "%s, depth %d, %s: %zu heavy ops", stacks[s].name, depth,
@@ -136,22 +125,19 @@ Test(growth, stacks_have_two_heavy_ops_per_block_and_grow_linearly)
                 cr_expect(depth < 4 || nodes == linear, "%s, depth %d, %s: %zu nodes, not %zu", stacks[s].name, depth,
                           stage_names[i], nodes, linear);
             }
-            passes_free(&p);
-            qc_graph_free(g);
         }
     }
 }
 
 Test(growth, sigmoids_in_float_share_what_they_read)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const char *skip[] = {"Sigmoid"};
     struct pass_setup setup = PASS_SETUP;
-    struct qc_graph *g = stack(0, 1);
-    struct passes p;
+    OWN(qc_graph) *g = stack(0, 1);
+    PASSES p;
     setup.scheme.skip_count = 1;
     setup.scheme.skip = skip;
-    cr_assert(passes_run(&p, g, &setup, &st), "%s", st.message);
+    MUST(passes_run(&p, g, &setup, ST));
     cr_expect_eq(passes_count(p.folded, QC_OP_Sigmoid), 2);
     for (qc_id v = 1; v <= p.folded->value_count; v++) { /* a value is dequantized at most once */
         size_t dequantized = 0;
@@ -159,8 +145,6 @@ Test(growth, sigmoids_in_float_share_what_they_read)
             dequantized += p.folded->nodes[n].op == QC_OP_Dequantize && p.folded->nodes[n].inputs[0] == v;
         cr_expect_leq(dequantized, 1);
     }
-    passes_free(&p);
-    qc_graph_free(g);
 }
 
 /* ---- Order of the rules ---- */
@@ -178,69 +162,53 @@ static void shuffle(struct qc_rules *r, uint64_t *state)
 /* Texts of the normalised and the folded graph, after one another. */
 static char *both(const struct qc_graph *g, uint64_t seed)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_rules *rules = passes_rules(NULL, &st), *fold_rules = qc_rules_new(&st);
+    OWN(qc_rules) *rules = passes_rules(NULL, ST), *fold_rules = qc_rules_new(ST);
     struct qc_partition_options options = QC_PARTITION_INIT;
-    struct qc_graph *normalised = NULL, *simulated = NULL, *expanded = NULL, *folded = NULL;
-    struct qc_partition *p = NULL;
+    OWN(qc_graph) *normalised = NULL, *simulated = NULL, *expanded = NULL, *folded = NULL;
+    OWN(qc_partition) *p = NULL;
     char *text = NULL;
-    cr_assert(rules && qc_rules_add_builtin(fold_rules, "requantize.rules", &st), "%s", st.message);
+    MUST(rules && qc_rules_add_builtin(fold_rules, "requantize.rules", ST));
     if (seed) {
         shuffle(rules, &seed);
         shuffle(fold_rules, &seed);
     }
-    cr_assert(qc_normalise(&normalised, g, rules, qc_evaluate, &st) &&
-                  qc_partition_new(&p, normalised, rules, &options, &st) && qc_simulate(&simulated, p, &st),
-              "%s", st.message);
+    MUST(qc_normalise(&normalised, g, rules, qc_evaluate, ST) &&
+         qc_partition_new(&p, normalised, rules, &options, ST) && qc_simulate(&simulated, p, ST));
     for (qc_id s = 1; s <= simulated->qparams_count; s++)
         if (simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && !simulated->qparams_of[s].is_weight) {
             const float scale = 0.5f;
             const int32_t zero_point = 0;
-            cr_assert(qc_graph_bind_quantizer(simulated, s, 1, &scale, &zero_point, &st), "%s", st.message);
+            MUST(qc_graph_bind_quantizer(simulated, s, 1, &scale, &zero_point, ST));
         }
-    cr_assert(qc_propagate_qdq(&expanded, simulated, rules, false, &st) &&
-                  qc_rewrite(&folded, NULL, expanded, fold_rules, &st),
-              "%s", st.message);
-    char *a = qc_graph_print(normalised, &QC_TEXT_ALL, &st), *b = qc_graph_print(folded, &QC_TEXT_ALL, &st);
+    MUST(qc_propagate_qdq(&expanded, simulated, rules, false, ST) &&
+         qc_rewrite(&folded, NULL, expanded, fold_rules, ST));
+    QC_FREED char *a = qc_graph_print(normalised, &QC_TEXT_ALL, ST), *b = qc_graph_print(folded, &QC_TEXT_ALL, ST);
     cr_assert(a && b && (text = malloc(strlen(a) + strlen(b) + 1)));
     strcat(strcpy(text, a), b);
-    free(a);
-    free(b);
-    qc_graph_free(folded);
-    qc_graph_free(expanded);
-    qc_graph_free(simulated);
-    qc_partition_free(p);
-    qc_graph_free(normalised);
-    qc_rules_free(rules);
-    qc_rules_free(fold_rules);
     return text;
 }
 
 static void check_orders(const struct qc_graph *g, const char *name)
 {
-    char *expected = both(g, 0);
+    QC_FREED char *expected = both(g, 0);
     for (uint64_t seed = 1; seed <= 12 / test_one_of(2, 6); seed++) {
-        char *got = both(g, seed);
+        QC_FREED char *got = both(g, seed);
         cr_expect_str_eq(got, expected, "%s: the order of rules (seed %llu) makes a difference", name,
                          (unsigned long long)seed);
-        free(got);
     }
-    free(expected);
 }
 
 static void check_case(const char *name, int number)
 {
-    struct qc_graph *g = passes_case_graph(name);
+    OWN(qc_graph) *g = passes_case_graph(name);
     check_orders(g, name);
-    qc_graph_free(g);
 }
 
 Test(order, rules_in_any_order_give_the_same_graph)
 {
     passes_each_case(check_case);
     for (size_t s = 0; s < sizeof stacks / sizeof *stacks; s++) {
-        struct qc_graph *g = stack(s, 3);
+        OWN(qc_graph) *g = stack(s, 3);
         check_orders(g, stacks[s].name);
-        qc_graph_free(g);
     }
 }

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The passes on whole models: the shipped one, and those under QCALIB_DATA. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "onnx/read/import.h"
 #include "rewrite_passes.h"
@@ -14,23 +10,22 @@ enum { FEW = 120000, MANY = 1000000 };
 
 static void check_model(const char *path, const char *name)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL;
+    OWN(qc_graph) *g = NULL;
     struct pass_setup setup = PASS_SETUP;
     struct passes p = {0};
     setup.text_elements = FEW;
-    cr_assert(qc_onnx_import(&g, NULL, path, &st), "%s: %s", name, st.message);
-    bool ok = passes_run(&p, g, &setup, &st);
-    cr_expect(ok, "%s: %s", name, st.message);
+    cr_assert(qc_onnx_import(&g, NULL, path, ST), "%s: %s", name, failure.message);
+    bool ok = passes_run(&p, g, &setup, ST);
+    cr_expect(ok, "%s: %s", name, failure.message);
     if (ok) {
         for (size_t i = 0; i < g->output_count; i++) cr_expect_str_eq(p.produced->outputs[i].name, g->outputs[i].name);
         cr_expect_eq(p.produced->input_count, g->input_count);
         size_t n = passes_elements(p.produced);
-        cr_expect(n <= FEW || n > MANY || passes_text_returns(p.produced, "realise", &st), "%s: %s", name, st.message);
+        cr_expect(n <= FEW || n > MANY || passes_text_returns(p.produced, "realise", ST), "%s: %s", name,
+                  failure.message);
         cr_expect_gt(p.partition->matches.count, 0, "%s: nothing matches", name);
     }
     passes_free(&p);
-    qc_graph_free(g);
 }
 
 Test(models, the_shipped_model)

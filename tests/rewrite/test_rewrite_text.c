@@ -5,10 +5,6 @@
    file given with --rules graph      the imported graph (graph/text/text.h) normalise, functions, partition, simulate,
    calibrate, dynamic, expand, fold, realise      expected text after that pass error      expected message; then no
    pass is expected to be complete scripts/bless rewrites the expected parts of all cases and shows what changed. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "graph/text/text.h"
@@ -181,7 +177,7 @@ static bool render(FILE *f, const struct text_case *c, struct qc_status *st)
 {
     const struct section *source = find(c, "graph");
     struct pass_setup setup;
-    struct qc_graph *g = NULL;
+    OWN(qc_graph) *g = NULL;
     struct passes p = {0};
     struct qc_status failed = QC_STATUS_INIT;
     bool ok = source ? true : qc_fail(st, QC_BAD_INPUT, "there is no section 'graph'");
@@ -198,14 +194,12 @@ static bool render(FILE *f, const struct text_case *c, struct qc_status *st)
         } else if (strcmp(s->name, "error") == 0) {
             fprintf(f, "%s\n", failed.code == QC_OK ? "none" : failed.message);
         } else {
-            char *text = text_of(&p, s->name, st);
+            QC_FREED char *text = text_of(&p, s->name, st);
             ok = text != NULL;
             fprintf(f, "%s%s", text ? text : "", i + 1 < c->section_count ? "\n" : "");
-            free(text);
         }
     }
     passes_free(&p);
-    qc_graph_free(g);
     return ok;
 }
 
@@ -225,7 +219,6 @@ static void compare(const char *name, const char *expected, const char *got)
 
 static void run_case(const char *name, int number)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct text_case c = {.arena = qc_arena_new()};
     void *text = NULL;
     char path[512], *got = NULL;
@@ -233,11 +226,11 @@ static void run_case(const char *name, int number)
     cr_assert(c.arena);
     qc_text(path, sizeof path, "%s/%s", FOLDER, name);
     FILE *f = open_memstream(&got, &size);
-    bool ok = qc_file_read(&text, &size, path, c.arena, &st);
+    bool ok = qc_file_read(&text, &size, path, c.arena, ST);
     c.text = text;
-    ok = ok && split(&c, &st) && render(f, &c, &st);
+    ok = ok && split(&c, ST) && render(f, &c, ST);
     cr_assert(f && fclose(f) == 0);
-    cr_expect(ok, "%s: %s", name, st.message);
+    cr_expect(ok, "%s: %s", name, failure.message);
     if (ok && getenv("QCALIB_BLESS")) {
         FILE *to = fopen(path, "w");
         cr_assert(to && fputs(got, to) >= 0 && fclose(to) == 0);

@@ -1,30 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Matching, rewriting until nothing matches, and rules that never end. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/core/verify.h"
 #include "graph/text/text.h"
 #include "rewrite_passes.h"
 #include "simq/plan/plan.h"
-#include "tests/extent.h"
-#include "tests/graph_reader/test_graph.h"
 
 /* The op that the graph's output comes from after rewriting. */
 static enum qc_op rewritten(const char *rules, const char *graph)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = test_graph(graph), *out = NULL;
-    struct qc_rules *r = passes_rules_of(rules);
-    cr_assert(qc_rewrite(&out, NULL, g, r, &st), "%s", st.message);
-    cr_assert(qc_graph_verify(out, &st), "%s", st.message);
+    OWN(qc_graph) *g = test_graph(graph), *out = NULL;
+    OWN(qc_rules) *r = passes_rules_of(rules);
+    MUST(qc_rewrite(&out, NULL, g, r, ST));
+    MUST(qc_graph_verify(out, ST));
     const struct qc_node *n = qc_node_of(out, out->outputs[0].value);
     enum qc_op op = n ? n->op : QC_OP_INVALID;
-    qc_rules_free(r);
-    qc_graph_free(g);
-    qc_graph_free(out);
     return op;
 }
 
@@ -107,14 +97,10 @@ Test(match, the_longest_match_wins_whatever_the_order)
 
 static char *result(const char *rules, const char *graph)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = test_graph(graph), *out = NULL;
-    struct qc_rules *r = passes_rules_of(rules);
-    cr_assert(qc_rewrite(&out, NULL, g, r, &st), "%s", st.message);
-    char *text = qc_graph_print(out, &QC_TEXT_ALL, &st);
-    qc_rules_free(r);
-    qc_graph_free(g);
-    qc_graph_free(out);
+    OWN(qc_graph) *g = test_graph(graph), *out = NULL;
+    OWN(qc_rules) *r = passes_rules_of(rules);
+    MUST(qc_rewrite(&out, NULL, g, r, ST));
+    char *text = qc_graph_print(out, &QC_TEXT_ALL, ST);
     return text;
 }
 
@@ -143,9 +129,8 @@ Test(build, templates_make_constants_and_keep_names)
                 "graph \"g\"\ninput %%1 \"a\" f32[2]\ninput %%2 \"b\" f32[2]\n%soutput \"y\" %%9\n", cases[i].node);
         qc_text(expected, sizeof expected, "graph \"g\" opset 0\ninput %%1 \"a\" f32[2]\ninput %%2 \"b\" f32[2]\n%s",
                 cases[i].expected);
-        char *text = result(cases[i].rule, graph);
+        QC_FREED char *text = result(cases[i].rule, graph);
         cr_expect_str_eq(text, expected, "%s:\n%s", cases[i].rule, text);
-        free(text);
     }
 }
 
@@ -159,9 +144,8 @@ Test(build, vector_and_column_give_shapes)
     cr_expect(strstr(vector, "f32[2] = {5, 6}") && strstr(vector, "f32[1] = {1}") && strstr(vector, "f32[2] = Max"),
               "%s", vector);
     free(vector);
-    char *column = result("rule r match Mul(Add(x, const k), const w) give Add(x, column(k, w))", graph);
+    QC_FREED char *column = result("rule r match Mul(Add(x, const k), const w) give Add(x, column(k, w))", graph);
     cr_expect(strstr(column, "f32[2,1,1,1] = {5, 6}"), "%s", column);
-    free(column);
 }
 
 Test(build, a_template_that_cannot_be_made_is_an_error_that_names_rule_and_value)
@@ -175,15 +159,12 @@ Test(build, a_template_that_cannot_be_made_is_an_error_that_names_rule_and_value
         {"rule r match Relu(x) give Reshape(x, [7])", "%9 \"z\" = Relu(%1)\n", "rule 'r' at 'z': "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         char graph[GRAPH];
         struct qc_graph *g = test_graph(graph_of(graph, cases[i].node)), *out = NULL;
-        struct qc_rules *r = passes_rules_of(cases[i].rule);
-        cr_expect(!qc_rewrite(&out, NULL, g, r, &st), "%s", cases[i].rule);
-        cr_expect_eq(st.code, QC_BAD_INPUT);
-        cr_expect(strncmp(st.message, cases[i].message, strlen(cases[i].message)) == 0, "%s: %s", cases[i].rule,
-                  st.message);
-        qc_rules_free(r);
+        OWN(qc_rules) *r = passes_rules_of(cases[i].rule);
+        REFUSES_ROW(cases[i].rule, qc_rewrite(&out, NULL, g, r, ST), QC_BAD_INPUT, "");
+        cr_expect(strncmp(failure.message, cases[i].message, strlen(cases[i].message)) == 0, "%s: %s", cases[i].rule,
+                  failure.message);
         qc_graph_free(g);
     }
 }
@@ -195,23 +176,19 @@ Test(build, a_pattern_whose_qparams_belong_to_nothing_is_an_error)
         "pattern p match Conv(x, const w) affine dq(Conv(q(x : X), q(w : W per 0)) : X*V)",
     };
     static const char *const missing[] = {"'Y'", "'V'"};
-    struct qc_graph *g =
+    OWN(qc_graph) *g =
         test_graph("graph \"g\"\ninput %1 \"x\" f32[1,1,2,2]\nconst %2 \"w\" f32[1,1,1,1] = {1}\n%3 \"y\" = "
                    "Conv(%1, %2)\noutput \"y\" %3\n");
     for (size_t i = 0; i < 2; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_partition_options options = QC_PARTITION_INIT;
-        struct qc_partition *p = NULL;
+        OWN(qc_partition) *p = NULL;
         struct qc_graph *out = NULL;
-        struct qc_rules *r = passes_rules_of(patterns[i]);
-        cr_assert(qc_partition_new(&p, g, r, &options, &st), "%s", st.message);
-        cr_expect(!qc_simulate(&out, p, &st));
-        cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "'p'") && strstr(st.message, missing[i]), "%s: %s",
-                  patterns[i], st.message);
-        qc_partition_free(p);
-        qc_rules_free(r);
+        OWN(qc_rules) *r = passes_rules_of(patterns[i]);
+        MUST(qc_partition_new(&p, g, r, &options, ST));
+        cr_expect(!qc_simulate(&out, p, ST));
+        cr_expect(failure.code == QC_BAD_INPUT && strstr(failure.message, "'p'") && strstr(failure.message, missing[i]),
+                  "%s: %s", patterns[i], failure.message);
     }
-    qc_graph_free(g);
 }
 
 /* ---- Rules that never end ---- */
@@ -236,15 +213,12 @@ static const struct {
 Test(rewriter, rules_that_never_end_are_named, .timeout = 60)
 {
     for (size_t i = 0; i < sizeof endless / sizeof *endless; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         char graph[GRAPH];
         struct qc_graph *g = test_graph(graph_of(graph, endless[i].node)), *out = NULL;
-        struct qc_rules *r = passes_rules_of(endless[i].rules);
-        cr_expect(!qc_normalise(&out, g, r, qc_evaluate, &st), "%s", endless[i].what);
-        cr_expect_eq(st.code, QC_BAD_INPUT, "%s: %s", endless[i].what, st.message);
-        cr_expect(strncmp(st.message, "my.rules:", 9) == 0 && strstr(st.message, endless[i].named), "%s: %s",
-                  endless[i].what, st.message);
-        qc_rules_free(r);
+        OWN(qc_rules) *r = passes_rules_of(endless[i].rules);
+        REFUSES_ROW(endless[i].what, qc_normalise(&out, g, r, qc_evaluate, ST), QC_BAD_INPUT, "");
+        cr_expect(strncmp(failure.message, "my.rules:", 9) == 0 && strstr(failure.message, endless[i].named), "%s: %s",
+                  endless[i].what, failure.message);
         qc_graph_free(g);
     }
 }
@@ -255,7 +229,7 @@ Test(rewriter, long_chains_come_to_an_end)
     const int links = 600 / (int)test_one_of(1, 3);
     struct qc_status st = QC_STATUS_INIT;
     const struct qc_shape image = QC_SHAPE(QC_FREE, 1, 2, 2), one = QC_SHAPE(1, 1, 1, 1);
-    struct qc_graph *g = qc_graph_new(&st), *out = NULL;
+    OWN(qc_graph) *g = qc_graph_new(&st), *out = NULL;
     qc_id v[2] = {qc_graph_add_input(g, "x", QC_F32, &image, &st), 0};
     for (int i = 0; i <= links; i++) {
         float scale = i ? 1 + 1e-3f * (float)i : 1;
@@ -266,24 +240,17 @@ Test(rewriter, long_chains_come_to_an_end)
         cr_assert(v[0] = qc_graph_add(g, &def, &st), "%s", st.message);
     }
     cr_assert(qc_graph_add_output(g, "y", v[0], &st));
-    struct qc_rules *r = passes_rules(NULL, &st);
+    OWN(qc_rules) *r = passes_rules(NULL, &st);
     cr_expect(qc_normalise(&out, g, r, qc_evaluate, &st), "%s", st.message);
     if (out) cr_expect_eq(out->node_count, 1, "%zu nodes", out->node_count);
-    qc_rules_free(r);
-    qc_graph_free(g);
-    qc_graph_free(out);
 }
 
 Test(rewriter, counts_what_it_applied)
 {
-    struct qc_status st = QC_STATUS_INIT;
     char text[GRAPH];
-    struct qc_graph *g = test_graph(graph_of(text, "%7 = Relu(%1)\n%8 = Relu(%2)\n%9 = Add(%7, %8)\n")), *out = NULL;
-    struct qc_rules *r = passes_rules_of("rule r match Relu(x) give Abs(x)");
+    OWN(qc_graph) *g = test_graph(graph_of(text, "%7 = Relu(%1)\n%8 = Relu(%2)\n%9 = Add(%7, %8)\n")), *out = NULL;
+    OWN(qc_rules) *r = passes_rules_of("rule r match Relu(x) give Abs(x)");
     size_t applied = 99;
-    cr_assert(qc_rewrite(&out, &applied, g, r, &st), "%s", st.message);
+    MUST(qc_rewrite(&out, &applied, g, r, ST));
     cr_expect_eq(applied, 2);
-    qc_graph_free(out);
-    qc_graph_free(g);
-    qc_rules_free(r);
 }

@@ -1,26 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Alternatives, ops that may be missing, types, guards about weights, attributes in templates, targets and schemes. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/core/verify.h"
 #include "graph/text/text.h"
 #include "rewrite_passes.h"
-#include "tests/graph_reader/test_graph.h"
 
 /* The last lines of the text, from the first node on, after rewriting. */
 static char *result(const char *rules, const char *graph)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = test_graph(graph), *out = NULL;
-    struct qc_rules *r = passes_rules_of(rules);
-    cr_assert(qc_rewrite(&out, NULL, g, r, &st), "%s: %s", rules, st.message);
-    cr_assert(qc_graph_verify(out, &st), "%s", st.message);
-    char *text = qc_graph_print(out, &QC_TEXT_ALL, &st);
-    qc_rules_free(r);
-    qc_graph_free(g);
-    qc_graph_free(out);
+    OWN(qc_graph) *g = test_graph(graph), *out = NULL;
+    OWN(qc_rules) *r = passes_rules_of(rules);
+    cr_assert(qc_rewrite(&out, NULL, g, r, ST), "%s: %s", rules, failure.message);
+    MUST(qc_graph_verify(out, ST));
+    char *text = qc_graph_print(out, &QC_TEXT_ALL, ST);
     return text;
 }
 
@@ -127,10 +119,9 @@ Test(language, what_rules_rewrite)
         char graph[1024];
         qc_text(graph, sizeof graph, "%s%s\noutput \"y\" %s\n", HEAD, rewrites[i].nodes,
                 strstr(rewrites[i].nodes, "%10 =") ? "%10" : "%9");
-        char *text = result(rewrites[i].rule, graph);
+        QC_FREED char *text = result(rewrites[i].rule, graph);
         cr_expect(strstr(text, rewrites[i].has), "%s: %s lacks '%s':\n%s", rewrites[i].what, rewrites[i].rule,
                   rewrites[i].has, text);
-        free(text);
     }
 }
 
@@ -163,10 +154,9 @@ Test(language, guards_about_weights)
                 "graph \"g\"\ninput %%1 \"x\" f32[1,4,5,5]\ninput %%2 \"w\" f32[%s]\n%%9 = Conv(%%1, %%2) %s\noutput "
                 "\"y\" %%9\n",
                 weights[i].weight, weights[i].attributes);
-        char *text = result(rule, graph);
+        QC_FREED char *text = result(rule, graph);
         cr_expect_eq(strstr(text, "Tanh") != NULL, weights[i].holds, "%s of [%s] %s", weights[i].guard,
                      weights[i].weight, weights[i].attributes);
-        free(text);
     }
 }
 
@@ -189,9 +179,8 @@ Test(language, channels_of_other_ops)
             graph, sizeof graph,
             "graph \"g\"\ninput %%1 \"x\" f32[%s]\ninput %%2 \"w\" f32[%s]\n%%9 = %s(%%1, %%2) %s\noutput \"y\" %%9\n",
             cases[i].x, cases[i].w, cases[i].op, cases[i].attributes);
-        char *text = result(rule, graph);
+        QC_FREED char *text = result(rule, graph);
         cr_expect(strstr(text, "Tanh"), "%s:\n%s", cases[i].op, text);
-        free(text);
     }
 }
 
@@ -200,17 +189,13 @@ Test(language, channels_of_other_ops)
 Test(language, a_rule_of_very_many_ways_comes_to_an_end, .timeout = 20)
 {
     char rule[1024] = "rule r match Relu(Sum(";
-    struct qc_status st = QC_STATUS_INIT;
     for (int i = 0; i < 8; i++) strcat(rule, i ? ", (a|a|a|a|a|a|a|a)" : "(a|a|a|a|a|a|a|a)");
     strcat(rule, ")) give a");
-    struct qc_rules *r = passes_rules_of(rule);
-    struct qc_graph *g = test_graph(HEAD "%8 = Sum(%1, %1, %1, %1, %1, %1, %1, %2)\n%9 = Relu(%8)\noutput \"y\" %9\n"),
-                    *out = NULL;
-    cr_assert(qc_rewrite(&out, NULL, g, r, &st), "%s", st.message);
+    OWN(qc_rules) *r = passes_rules_of(rule);
+    OWN(qc_graph) *g = test_graph(HEAD "%8 = Sum(%1, %1, %1, %1, %1, %1, %1, %2)\n%9 = Relu(%8)\noutput \"y\" %9\n"),
+                  *out = NULL;
+    MUST(qc_rewrite(&out, NULL, g, r, ST));
     cr_expect_eq(passes_count(out, QC_OP_Relu), 1);
-    qc_graph_free(out);
-    qc_graph_free(g);
-    qc_rules_free(r);
 }
 
 /* ---- Targets ---- */
@@ -228,28 +213,22 @@ Test(language, a_target_takes_its_own_template)
                  {"other", QC_OP_Abs, QC_OP_Erf}};
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         const size_t c = i / 2;
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_graph *g = test_graph(HEAD "%8 = Erf(%1)\n%9 = Relu(%8)\noutput \"y\" %9\n"), *out = NULL;
-        struct qc_rules *r = qc_rules_new(&st);
-        if (i % 2) cr_assert(qc_rules_add_target(r, cases[c].target, &st)); /* before or after the rules are read */
-        cr_assert(qc_rules_parse(r, "my.rules", rules, strlen(rules), &st), "%s", st.message);
-        if (i % 2 == 0) cr_assert(qc_rules_add_target(r, cases[c].target, &st));
-        cr_assert(qc_rewrite(&out, NULL, g, r, &st), "%s", st.message);
+        OWN(qc_graph) *g = test_graph(HEAD "%8 = Erf(%1)\n%9 = Relu(%8)\noutput \"y\" %9\n"), *out = NULL;
+        OWN(qc_rules) *r = qc_rules_new(ST);
+        if (i % 2) MUST(qc_rules_add_target(r, cases[c].target, ST)); /* before or after the rules are read */
+        MUST(qc_rules_parse(r, "my.rules", rules, strlen(rules), ST));
+        if (i % 2 == 0) MUST(qc_rules_add_target(r, cases[c].target, ST));
+        MUST(qc_rewrite(&out, NULL, g, r, ST));
         cr_expect_eq(passes_count(out, cases[c].relu), 1, "target %s", cases[c].target ? cases[c].target : "none");
         cr_expect_eq(passes_count(out, cases[c].erf), 1, "target %s", cases[c].target ? cases[c].target : "none");
-        qc_graph_free(out);
-        qc_graph_free(g);
-        qc_rules_free(r);
     }
 }
 
 Test(language, an_allow_list_entry_may_be_for_a_target_or_depend_on_attributes)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_rules *r =
-        passes_rules_of("allow keep MaxPool when attribute(MaxPool.ceil_mode = 0) == 0\nallow keep Pad "
-                        "target one\nallow table Erf Mul target one\nallow table Tanh");
-    struct qc_graph *g =
+    OWN(qc_rules) *r = passes_rules_of("allow keep MaxPool when attribute(MaxPool.ceil_mode = 0) == 0\nallow keep Pad "
+                                       "target one\nallow table Erf Mul target one\nallow table Tanh");
+    OWN(qc_graph) *g =
         test_graph("graph \"g\"\ninput %1 \"x\" f32[1,1,4,4]\n%2 = MaxPool(%1) {kernel_shape=[2,2]}\n%3 = "
                    "MaxPool(%1) {ceil_mode=1, kernel_shape=[2,2]}\n"
                    "const %4 i64[8] = {0,0,1,1,0,0,1,1}\n%5 = Pad(%1, %4)\n%6 = Tanh(%5)\n%7 = "
@@ -259,11 +238,9 @@ Test(language, an_allow_list_entry_may_be_for_a_target_or_depend_on_attributes)
     cr_expect_eq(qc_rules_behaviour(r, g, &g->nodes[3]), QC_AFFINE_NONE);
     cr_expect(qc_rules_in_table(r, g, &g->nodes[4]));
     cr_expect(!qc_rules_in_table(r, g, &g->nodes[5]));
-    cr_assert(qc_rules_add_target(r, "one", &st));
+    MUST(qc_rules_add_target(r, "one", ST));
     cr_expect_eq(qc_rules_behaviour(r, g, &g->nodes[3]), QC_AFFINE_KEEP);
     cr_expect(qc_rules_in_table(r, g, &g->nodes[5]));
-    qc_graph_free(g);
-    qc_rules_free(r);
 }
 
 /* ---- Qparams ---- */

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "graph/core/verify.h"
 #include "rewrite_passes.h"
-#include "tests/extent.h"
 #include "tests/graph_reader/graph_reader.h"
-#include "tests/splitmix.h"
 
 static bool parse(struct qc_rules *r, const char *text, struct qc_status *st)
 {
@@ -123,56 +117,47 @@ static const struct {
 Test(rules, errors_name_file_line_and_column)
 {
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_rules *r = qc_rules_new(&st);
+        OWN(qc_rules) *r = qc_rules_new(ST);
         cr_assert(r);
-        cr_expect(!parse(r, errors[i].text, &st), "accepted: %s", errors[i].text);
-        cr_expect_eq(st.code, QC_BAD_INPUT, "%s", errors[i].text);
-        cr_expect_str_eq(st.message, errors[i].message, "%s\n got      %s\n expected %s", errors[i].text, st.message,
-                         errors[i].message);
-        qc_rules_free(r);
+        cr_expect(!parse(r, errors[i].text, ST), "accepted: %s", errors[i].text);
+        cr_expect_eq(failure.code, QC_BAD_INPUT, "%s", errors[i].text);
+        cr_expect_str_eq(failure.message, errors[i].message, "%s\n got      %s\n expected %s", errors[i].text,
+                         failure.message, errors[i].message);
     }
 }
 
 Test(rules, brackets_may_be_32_deep_and_no_deeper)
 {
     char text[1024] = "rule r match Relu(x) give ";
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_rules *r = qc_rules_new(&st);
+    OWN(qc_rules) *r = qc_rules_new(ST);
     size_t n = strlen(text);
     for (int i = 0; i < 31; i++) n += (size_t)snprintf(text + n, sizeof text - n, "Relu(");
     snprintf(text + n, sizeof text - n, "x)))))))))))))))))))))))))))))))");
-    cr_expect(parse(r, text, &st), "%s", st.message);
-    char *deep = malloc(200000);
+    SHOULD(parse(r, text, ST));
+    QC_FREED char *deep = malloc(200000);
     n = (size_t)snprintf(deep, 200000, "rule r match Relu(x) give ");
     for (int i = 0; i < 30000; i++) n += (size_t)snprintf(deep + n, 200000 - n, "Relu(");
-    cr_expect(!parse(r, deep, &st) && strstr(st.message, "at most 32 levels"), "%s", st.message);
-    free(deep);
-    qc_rules_free(r);
+    cr_expect(!parse(r, deep, ST) && strstr(failure.message, "at most 32 levels"), "%s", failure.message);
 }
 
 Test(rules, a_later_rule_of_the_same_name_and_kind_replaces)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_rules *r = qc_rules_new(&st);
-    cr_assert(parse(r,
-                    "rule a match Relu(x) give x\nrule b match Abs(x) give x\npattern a match Relu(x) affine "
-                    "dq(Relu(q(x : X)) : Z)",
-                    &st),
-              "%s", st.message);
+    OWN(qc_rules) *r = qc_rules_new(ST);
+    MUST(parse(r,
+               "rule a match Relu(x) give x\nrule b match Abs(x) give x\npattern a match Relu(x) affine "
+               "dq(Relu(q(x : X)) : Z)",
+               ST));
     cr_expect_eq(r->count, 3);
-    cr_assert(parse(r, "rule a match Neg(x) give Abs(x) # another one", &st), "%s", st.message);
+    MUST(parse(r, "rule a match Neg(x) give Abs(x) # another one", ST));
     cr_expect_eq(r->count, 3);
     cr_expect_eq(r->rules[0].match->op, QC_OP_Neg);
     cr_expect_eq(r->rules[2].kind, QC_RULE_PATTERN);
     cr_expect_eq(r->rules[2].match->op, QC_OP_Relu);
-    qc_rules_free(r);
 }
 
 Test(rules, allow_lists_add_up)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_rules *r = qc_rules_new(&st);
+    OWN(qc_rules) *r = qc_rules_new(ST);
     static const struct {
         enum qc_op op;
         enum qc_allow_kind kind;
@@ -180,21 +165,18 @@ Test(rules, allow_lists_add_up)
                 {QC_OP_Concat, QC_ALLOW_JOIN},
                 {QC_OP_Pad, QC_ALLOW_KEEP},
                 {QC_OP_Tile, QC_ALLOW_KEEP}};
-    cr_assert(parse(r, "allow keep MaxPool\nallow join Concat", &st), "%s", st.message);
-    cr_assert(parse(r, "allow keep Pad Tile", &st), "%s", st.message);
+    MUST(parse(r, "allow keep MaxPool\nallow join Concat", ST));
+    MUST(parse(r, "allow keep Pad Tile", ST));
     cr_assert_eq(r->allow_count, sizeof want / sizeof *want);
     for (size_t i = 0; i < r->allow_count; i++)
         cr_expect(r->allows[i].op == want[i].op && r->allows[i].kind == want[i].kind, "entry %zu", i);
-    qc_rules_free(r);
 }
 
 Test(rules, there_is_no_unknown_builtin_file)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_rules *r = qc_rules_new(&st);
-    cr_expect(!qc_rules_add_builtin(r, "no.rules", &st));
-    cr_expect_str_eq(st.message, "there are no built-in rules 'no.rules'");
-    qc_rules_free(r);
+    OWN(qc_rules) *r = qc_rules_new(ST);
+    cr_expect(!qc_rules_add_builtin(r, "no.rules", ST));
+    cr_expect_str_eq(failure.message, "there are no built-in rules 'no.rules'");
 }
 
 /* ---- Hostile files ---- */
@@ -218,8 +200,8 @@ static const char *const subjects[] = {
 static void apply(const struct qc_rules *r, const struct qc_graph *g)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *out = NULL, *simulated = NULL;
-    struct qc_partition *p = NULL;
+    OWN(qc_graph) *out = NULL, *simulated = NULL;
+    OWN(qc_partition) *p = NULL;
     struct qc_partition_options options = QC_PARTITION_INIT;
     if (qc_rewrite(&out, NULL, g, r, &st))
         cr_expect(qc_graph_verify(out, &st), "%s", st.message);
@@ -231,33 +213,26 @@ static void apply(const struct qc_rules *r, const struct qc_graph *g)
                   qc_graph_verify(simulated, &st);
         cr_expect(ok || st.code != QC_OK, "failed without a message");
     }
-    qc_partition_free(p);
-    qc_graph_free(simulated);
-    qc_graph_free(out);
 }
 
 static void swallow(const char *text, size_t size, struct qc_graph *const graphs[2])
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_rules *r = qc_rules_new(&st);
-    char *exact = malloc(size ? size : 1); /* so that AddressSanitizer sees a step beyond the end */
+    OWN(qc_rules) *r = qc_rules_new(ST);
+    QC_FREED char *exact = malloc(size ? size : 1); /* so that AddressSanitizer sees a step beyond the end */
     cr_assert(r && exact);
     memcpy(exact, text, size);
-    if (qc_rules_parse(r, "hostile", exact, size, &st))
+    if (qc_rules_parse(r, "hostile", exact, size, ST))
         for (int i = 0; i < 2; i++) apply(r, graphs[i]);
     else
-        cr_expect(st.code == QC_BAD_INPUT && strncmp(st.message, "hostile:", 8) == 0, "%s", st.message);
-    free(exact);
-    qc_rules_free(r);
+        cr_expect(failure.code == QC_BAD_INPUT && strncmp(failure.message, "hostile:", 8) == 0, "%s", failure.message);
 }
 
 static char *builtin_text(const char *name, size_t *size, struct qc_arena *a)
 {
     char path[512];
-    struct qc_status st = QC_STATUS_INIT;
     void *text = NULL;
     qc_text(path, sizeof path, "%s/rewrite/rules/%s", QC_TEST_SOURCE, name);
-    cr_assert(qc_file_read(&text, size, path, a, &st), "%s", st.message);
+    MUST(qc_file_read(&text, size, path, a, ST));
     return text;
 }
 
@@ -265,15 +240,13 @@ static const char *const files[] = {"normalise.rules", "patterns.rules", "requan
 
 static void read_subjects(struct qc_graph *graphs[2])
 {
-    struct qc_status st = QC_STATUS_INIT;
-    for (int i = 0; i < 2; i++)
-        cr_assert(qc_graph_parse(&graphs[i], subjects[i], strlen(subjects[i]), &st), "%s", st.message);
+    for (int i = 0; i < 2; i++) MUST(qc_graph_parse(&graphs[i], subjects[i], strlen(subjects[i]), ST));
 }
 
 Test(rules, files_cut_anywhere_are_read_or_refused)
 {
     struct qc_graph *graphs[2];
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     read_subjects(graphs);
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         size_t size;
@@ -281,7 +254,6 @@ Test(rules, files_cut_anywhere_are_read_or_refused)
         for (size_t cut = 0; cut < size; cut += 3 * test_one_of(1, 3)) swallow(text, cut, graphs);
     }
     for (int i = 0; i < 2; i++) qc_graph_free(graphs[i]);
-    qc_arena_free(a);
 }
 
 /* Words in the place of other words: what a hand would write wrong, and most of what a parser lets through. */
@@ -344,13 +316,13 @@ static size_t replace_word(char *out, const char *text, size_t size, uint64_t *s
 Test(rules, files_with_mistakes_are_read_or_refused)
 {
     struct qc_graph *graphs[2];
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     uint64_t state = 20240607;
     read_subjects(graphs);
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         size_t size;
         const char *text = builtin_text(files[f], &size, a);
-        char *one = malloc(size + 128), *two = malloc(size + 128);
+        QC_FREED char *one = malloc(size + 128), *two = malloc(size + 128);
         for (int k = 0; k < 250; k++) {
             memcpy(one, text, size);
             for (uint64_t flips = test_random(&state) % 3; flips < 3; flips++)
@@ -360,9 +332,6 @@ Test(rules, files_with_mistakes_are_read_or_refused)
             swallow(one, n, graphs);
             if (n) swallow(two, replace_word(two, one, n, &state), graphs);
         }
-        free(one);
-        free(two);
     }
     for (int i = 0; i < 2; i++) qc_graph_free(graphs[i]);
-    qc_arena_free(a);
 }

@@ -1,42 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 /* docs/rules.md: its example is run. docs/rule-language.md: its tables are those of the program. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "graph/text/text.h"
 #include "rewrite/language/expression.h"
 #include "rewrite_passes.h"
-#include "tests/graph_reader/test_graph.h"
 
 static const char *source(const char *name, struct qc_arena *a)
 {
-    struct qc_status st = QC_STATUS_INIT;
     char path[512];
     void *text = NULL;
     size_t size;
     qc_text(path, sizeof path, "%s/%s", QC_TEST_SOURCE, name);
-    cr_assert(qc_file_read(&text, &size, path, a, &st), "%s", st.message);
+    MUST(qc_file_read(&text, &size, path, a, ST));
     return text;
 }
 
 /* The text between "```WORD" and "```". */
 static const char *block(const char *page, const char *word, struct qc_arena *a)
 {
-    struct qc_status st = QC_STATUS_INIT;
     char fence[32];
     const char *from = strstr(page, qc_text(fence, sizeof fence, "\n```%s\n", word));
     const char *to = from ? strstr(from + strlen(fence), "\n```") : NULL;
     cr_assert(to, "docs/rules.md has no block '%s'", word);
     from += strlen(fence);
-    return qc_arena_strndup(a, from, (size_t)(to + 1 - from), &st);
+    return qc_arena_strndup(a, from, (size_t)(to + 1 - from), ST);
 }
 
 Test(rules_page, the_example_gives_what_the_page_says)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     const char *page = source("docs/rules.md", a), *text = block(page, "graph", a);
     struct pass_setup setup = PASS_SETUP;
     struct passes p;
@@ -44,9 +37,9 @@ Test(rules_page, the_example_gives_what_the_page_says)
     setup.binding_count = 1;
     setup.bindings[0].quantizer = "b";
     setup.bindings[0].scale = 0.0625f;
-    struct qc_graph *g = test_graph(text);
-    cr_assert(passes_run(&p, g, &setup, &st), "%s", st.message);
-    char *folded = qc_graph_print(p.folded, &QC_TEXT_SHORT, &st);
+    OWN(qc_graph) *g = test_graph(text);
+    MUST(passes_run(&p, g, &setup, ST));
+    char *folded = qc_graph_print(p.folded, &QC_TEXT_SHORT, ST);
     cr_expect_str_eq(folded, block(page, "fold", a), "the page should have\n%s", folded);
     for (qc_id id = 1; id <= p.produced->node_count; id++) { /* "everything from the input to the last accumulator" */
         const struct qc_node *n = &p.produced->nodes[id];
@@ -58,7 +51,7 @@ Test(rules_page, the_example_gives_what_the_page_says)
 
     setup.rules = NULL; /* "without the file" */
     setup.binding_count = 0;
-    cr_assert(passes_run(&p, g, &setup, &st), "%s", st.message);
+    MUST(passes_run(&p, g, &setup, ST));
     static const enum qc_op ops[] = {QC_OP_Max, QC_OP_Tanh, QC_OP_GatherElements};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         for (qc_id id = 1; id <= p.produced->node_count; id++)
@@ -66,13 +59,11 @@ Test(rules_page, the_example_gives_what_the_page_says)
                           p.produced->values[p.produced->nodes[id].outputs].type.qparams == QC_REAL,
                       "%s is not real", qc_op_info(ops[i])->name);
     passes_free(&p);
-    qc_graph_free(g);
-    qc_arena_free(a);
 }
 
 Test(rules_page, the_table_has_all_that_functions_may_ask)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     const char *page = source("docs/rule-language.md", a), *table = strstr(page, "| asked | is |");
     char row[80];
     size_t in_code = 0, in_page = 0;
@@ -83,12 +74,11 @@ Test(rules_page, the_table_has_all_that_functions_may_ask)
     for (const char *at = table; at && *at == '|'; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)
         in_page += strncmp(at, "| `", 3) == 0;
     cr_expect_eq(in_page, in_code);
-    qc_arena_free(a);
 }
 
 Test(rules_page, the_table_has_every_guard)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     const char *page = source("docs/rule-language.md", a);
     size_t in_code = 0, in_page = 0;
     char row[80];
@@ -100,5 +90,4 @@ Test(rules_page, the_table_has_every_guard)
         in_page += strncmp(at, "| `", 3) == 0;
     cr_expect_gt(in_code, 10);
     cr_expect_eq(in_page, in_code + 1); /* and attribute(...) */
-    qc_arena_free(a);
 }

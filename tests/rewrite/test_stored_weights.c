@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weights in integers of a simulated graph, which trials and the file share. */
-#include <criterion/criterion.h>
-#include <string.h>
 
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
@@ -23,15 +21,13 @@ static const struct qc_tensor *weight_of(const struct qc_graph *g)
 static void run(uint8_t *y, const struct qc_graph *g)
 {
     const struct qc_shape shape = QC_SHAPE(1, 2, 4, 4);
-    struct qc_plan *plan;
-    struct qc_runner *r;
+    OWN(qc_plan) *plan = NULL;
+    OWN(qc_runner) *r = NULL;
     cr_assert(qc_plan_new(&plan, g, &shape, NULL, &st) && qc_runner_new(&r, plan, &st), "%s", st.message);
     float *x = qc_runner_input(r, 0).data;
     for (int i = 0; i < 32; i++) x[i] = (float)(i - 11) / 4;
     cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
     memcpy(y, qc_runner_output(r, 0).data, 32 * sizeof(float));
-    qc_runner_free(r);
-    qc_plan_free(plan);
 }
 
 /* The graph in integers is that of the graph without stored weights, and the simulated graph computes the same. */
@@ -41,7 +37,7 @@ Test(stored_weights, are_those_of_the_graph_in_integers)
                                "const %2 \"w\" f32[2,2,1,1] = {0.5, -0.25, 0.125, 1}\n"
                                "const %3 \"b\" f32[2] = {3, -1}\n"
                                "%4 \"y\" = Conv(%1, %2, %3)\noutput \"y\" %4\n";
-    struct passes p;
+    PASSES p;
     struct pass_setup setup = PASS_SETUP;
     struct qc_graph *g = NULL, *stored = NULL, *copy = NULL, *made[2] = {NULL, NULL};
     setup.binding_count = 2;
@@ -74,7 +70,6 @@ Test(stored_weights, are_those_of_the_graph_in_integers)
     for (size_t i = 0; i < 2; i++) qc_graph_free(made[i]);
     qc_graph_free(copy);
     qc_graph_free(stored);
-    passes_free(&p);
     qc_graph_free(g);
 }
 

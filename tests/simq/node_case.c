@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node_case.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "../onnx/tensor_pb.h"
+#include "tests/check.h"
 
 /* Numbers of fields of onnx.proto. */
 enum {
@@ -201,7 +198,7 @@ static struct bytes changed_graph(const struct node_case *c, const unsigned char
         had_output = had_output || f.number == GRAPH_OUTPUT;
     }
     for (size_t i = 0; i < c->input_count; i++) {
-        void *tensor;
+        QC_FREED void *tensor = NULL;
         size_t n;
         struct qc_status st = QC_STATUS_INIT;
         if (!c->bound[i]) continue;
@@ -210,7 +207,6 @@ static struct bytes changed_graph(const struct node_case *c, const unsigned char
             continue;
         }
         put_message(&b, GRAPH_INITIALIZER, tensor, n);
-        free(tensor);
     }
     return b;
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "random_graph.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "graph/core/infer.h"
+#include "tests/check.h"
 
 enum { POOL = 12, ELEMENTS = 4096 };
 
@@ -19,10 +17,7 @@ struct maker {
 
 uint64_t random_bits(struct random_source *r)
 {
-    uint64_t z = r->state += 0x9e3779b97f4a7c15U;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-    return z ^ (z >> 31);
+    return test_random(&r->state);
 }
 
 int64_t random_int(struct random_source *r, int64_t lo, int64_t hi)
@@ -55,8 +50,8 @@ static float scale(struct maker *m, float about)
 static qc_id quantizer(struct maker *m, enum qc_dtype t, bool weight, size_t channels, float about)
 {
     char name[32];
-    float *scales = calloc(channels, sizeof *scales);
-    int32_t *zeros = calloc(channels, sizeof *zeros);
+    QC_FREED float *scales = calloc(channels, sizeof *scales);
+    QC_FREED int32_t *zeros = calloc(channels, sizeof *zeros);
     struct qc_qparams def = {.dtype = t,
                              .is_weight = weight,
                              .per_channel = channels > 1,
@@ -73,8 +68,6 @@ static qc_id quantizer(struct maker *m, enum qc_dtype t, bool weight, size_t cha
         }
         if (!qc_graph_bind_quantizer(m->g, id, channels, scales, zeros, m->st)) id = 0;
     }
-    free(scales);
-    free(zeros);
     return id;
 }
 
@@ -131,18 +124,16 @@ static qc_id reals(struct maker *m, const struct qc_shape *shape, float range)
 static qc_id ints(struct maker *m, size_t count, const int64_t *values)
 {
     const struct qc_shape shape = qc_shape_of(1, (const int64_t[]){(int64_t)count});
-    struct qc_tensor *t = qc_tensor_of(QC_I64, &shape, values, m->st);
+    OWN(qc_tensor) *t = qc_tensor_of(QC_I64, &shape, values, m->st);
     const qc_id v = t ? qc_graph_add_constant(m->g, NULL, t, m->st) : 0;
-    qc_tensor_unref(t);
     return v;
 }
 
 static qc_id scalar(struct maker *m, float value)
 {
     const struct qc_shape shape = QC_SCALAR;
-    struct qc_tensor *t = qc_tensor_of(QC_F32, &shape, &value, m->st);
+    OWN(qc_tensor) *t = qc_tensor_of(QC_F32, &shape, &value, m->st);
     const qc_id v = t ? qc_graph_add_constant(m->g, NULL, t, m->st) : 0;
-    qc_tensor_unref(t);
     return v;
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Narrow accumulators, computed by hand: order of additions, wrapping, saturation, and counts. */
-#include <criterion/criterion.h>
-#include <string.h>
 
 #include "simq/plan/plan.h"
+#include "tests/check.h"
 
 struct sum {
     const char *name;
@@ -54,9 +53,8 @@ static qc_id add(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id 
 
 static qc_id constant(struct qc_graph *g, const struct qc_shape *shape, const float *data, struct qc_status *st)
 {
-    struct qc_tensor *t = qc_tensor_of(QC_F32, shape, data, st);
+    OWN(qc_tensor) *t = qc_tensor_of(QC_F32, shape, data, st);
     const qc_id v = qc_graph_add_constant(g, NULL, t, st);
-    qc_tensor_unref(t);
     return v;
 }
 
@@ -64,9 +62,9 @@ static qc_id constant(struct qc_graph *g, const struct qc_shape *shape, const fl
 static void check(const struct sum *s, bool simulated, bool convolution)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
-    struct qc_plan *plan;
-    struct qc_runner *r;
+    OWN(qc_graph) *g = qc_graph_new(&st);
+    OWN(qc_plan) *plan = NULL;
+    OWN(qc_runner) *r = NULL;
     float weights[4];
     const float bias = (float)s->bias;
     const struct qc_shape row = convolution ? qc_shape_of(4, (const int64_t[]){1, 4, 1, 1})
@@ -109,9 +107,6 @@ static void check(const struct sum *s, bool simulated, bool convolution)
     cr_expect_eq((double)*(const float *)qc_runner_output(r, 0).data, s->result, "%s: %g", s->name,
                  (double)*(const float *)qc_runner_output(r, 0).data);
     cr_expect_eq(overflows, s->overflows, "%s: %llu", s->name, (unsigned long long)overflows);
-    qc_runner_free(r);
-    qc_plan_free(plan);
-    qc_graph_free(g);
 }
 
 Test(accumulator, adds_in_order_and_wraps_or_saturates)
@@ -122,12 +117,9 @@ Test(accumulator, adds_in_order_and_wraps_or_saturates)
 
 Test(accumulator, of_a_width_that_makes_no_sense_is_refused)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
+    OWN(qc_graph) *g = qc_graph_new(ST);
     struct qc_plan *plan;
     const struct qc_plan_options one = {.accumulator = {.bits = 1}}, many = {.accumulator = {.bits = 33}};
-    cr_expect(!qc_plan_new(&plan, g, NULL, &one, &st) && st.code == QC_USAGE);
-    st = QC_STATUS_INIT;
-    cr_expect(!qc_plan_new(&plan, g, NULL, &many, &st) && st.code == QC_USAGE);
-    qc_graph_free(g);
+    cr_expect(!qc_plan_new(&plan, g, NULL, &one, ST) && failure.code == QC_USAGE);
+    cr_expect(!qc_plan_new(&plan, g, NULL, &many, ST) && failure.code == QC_USAGE);
 }

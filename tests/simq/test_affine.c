@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ops on affine values against ONNX Runtime's integer kernels (golden_affine.txt, made by make_golden_affine.py): bit
  * for bit. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "simq/plan/plan.h"
+#include "tests/check.h"
 
 enum { PORTS = 4, ATTRS = 8, INTS = 8 };
 
@@ -133,10 +130,9 @@ static double element(const struct qc_view *v, size_t i)
 
 static void check(struct golden *c, bool simulated, enum qc_isa isa, struct qc_arena *a)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
-    struct qc_plan *plan;
-    struct qc_runner *r;
+    OWN(qc_graph) *g = qc_graph_new(ST);
+    OWN(qc_plan) *plan = NULL;
+    OWN(qc_runner) *r = NULL;
     qc_id in[PORTS], qparams[PORTS], product = 0, result;
     struct qc_shape shapes[PORTS];
     unsigned inputs = 0, ports = 0;
@@ -150,43 +146,42 @@ static void check(struct golden *c, bool simulated, enum qc_isa isa, struct qc_a
         const float *scale = p->scale;
         qc_text(name, sizeof name, "%c%u", p->kind, i);
         if (p->kind == 'b') {
-            float *products = QC_NEW_ARRAY(a, float, p->count, &st);
+            float *products = QC_NEW_ARRAY(a, float, p->count, ST);
             for (size_t k = 0; k < p->count; k++)
                 products[k] = c->ports[0].scale[0] * c->ports[1].scale[c->ports[1].scale_count > 1 ? k : 0];
-            product = qc_graph_add_product(g, qparams[0], qparams[1], &st);
+            product = qc_graph_add_product(g, qparams[0], qparams[1], ST);
             scale = products;
             qparams[i] = product;
         } else {
-            qparams[i] = add_quantizer(g, p, name, &st);
+            qparams[i] = add_quantizer(g, p, name, ST);
         }
-        const float *x = real_of(p, scale, a, &st);
+        const float *x = real_of(p, scale, a, ST);
         qc_id real;
         if (p->kind == 'i') {
             data[inputs] = (float *)(uintptr_t)x;
             shapes[inputs++] = p->shape;
-            real = qc_graph_add_input(g, name, QC_F32, &p->shape, &st);
+            real = qc_graph_add_input(g, name, QC_F32, &p->shape, ST);
         } else {
-            struct qc_tensor *t = qc_tensor_of(QC_F32, &p->shape, x, &st);
-            real = qc_graph_add_constant(g, name, t, &st);
-            qc_tensor_unref(t);
+            OWN(qc_tensor) *t = qc_tensor_of(QC_F32, &p->shape, x, ST);
+            real = qc_graph_add_constant(g, name, t, ST);
         }
-        in[i] = add_op(g, QC_OP_Quantize, 1, &real, 0, NULL, qparams[i], p->axis, &st);
-        cr_assert(in[i], "%s: %s", c->name, st.message);
+        in[i] = add_op(g, QC_OP_Quantize, 1, &real, 0, NULL, qparams[i], p->axis, ST);
+        cr_assert(in[i], "%s: %s", c->name, failure.message);
     }
     const enum qc_op op = qc_op_from_name(c->op);
-    const qc_id target = add_quantizer(g, out, "y", &st);
+    const qc_id target = add_quantizer(g, out, "y", ST);
     const bool mac = qc_op_info(op)->affine == QC_AFFINE_PRODUCT;
-    if (mac && !product) product = qc_graph_add_product(g, qparams[0], qparams[1], &st);
-    result = add_op(g, op, ports, in, c->attr_count, c->attrs, mac ? product : target, 0, &st);
-    if (mac && result) result = add_op(g, QC_OP_Requantize, 1, &result, 0, NULL, target, 0, &st);
-    cr_assert(result && qc_graph_add_output(g, "y", result, &st), "%s: %s", c->name, st.message);
-    cr_assert(qc_plan_new(&plan, g, shapes, &options, &st), "%s: %s", c->name, st.message);
-    cr_assert(qc_runner_new(&r, plan, &st));
+    if (mac && !product) product = qc_graph_add_product(g, qparams[0], qparams[1], ST);
+    result = add_op(g, op, ports, in, c->attr_count, c->attrs, mac ? product : target, 0, ST);
+    if (mac && result) result = add_op(g, QC_OP_Requantize, 1, &result, 0, NULL, target, 0, ST);
+    cr_assert(result && qc_graph_add_output(g, "y", result, ST), "%s: %s", c->name, failure.message);
+    cr_assert(qc_plan_new(&plan, g, shapes, &options, ST), "%s: %s", c->name, failure.message);
+    MUST(qc_runner_new(&r, plan, ST));
     for (unsigned i = 0; i < inputs; i++) {
         const struct qc_view v = qc_runner_input(r, i);
         memcpy(v.data, data[i], qc_view_count(&v) * sizeof(float));
     }
-    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+    MUST(qc_runner_run(r, NULL, NULL, ST));
     const struct qc_view y = qc_runner_output(r, 0);
     cr_assert_eq(qc_view_count(&y), out->count, "%s", c->name);
     cr_assert(y.dtype == (simulated ? QC_F32 : QC_U8));
@@ -195,25 +190,21 @@ static void check(struct golden *c, bool simulated, enum qc_isa isa, struct qc_a
         if (element(&y, i) != (double)out->q[i] && wrong++ == 0) first = i;
     cr_expect_eq(wrong, 0, "%s: %zu of %zu differ, first at %zu: %g, expected %lld", c->name, wrong, out->count, first,
                  element(&y, first), (long long)out->q[first]);
-    qc_runner_free(r);
-    qc_plan_free(plan);
-    qc_graph_free(g);
 }
 
 Test(affine, equals_onnx_runtime_bit_for_bit)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     void *data;
     size_t size, cases = 0;
     struct golden c;
-    cr_assert(qc_file_read(&data, &size, QC_TEST_SOURCE "/tests/simq/golden_affine.txt", a, &st), "%s", st.message);
+    MUST(qc_file_read(&data, &size, QC_TEST_SOURCE "/tests/simq/golden_affine.txt", a, ST));
     char *save, *line = strtok_r(data, "\n", &save);
     for (; line; line = strtok_r(NULL, "\n", &save)) {
         if (strncmp(line, "case ", 5) == 0)
             read_case(&c, line);
         else
-            read_port(&c, line, a, &st);
+            read_port(&c, line, a, ST);
         if (c.port_count && c.ports[c.port_count - 1].kind == 'o') {
             check(&c, true, QC_ISA_BEST, a);
             for (enum qc_isa i = QC_ISA_PLAIN; i < QC_ISA_COUNT; i++) check(&c, false, i, a);
@@ -221,5 +212,4 @@ Test(affine, equals_onnx_runtime_bit_for_bit)
         }
     }
     cr_assert_eq(cases, 41);
-    qc_arena_free(a);
 }

@@ -2,17 +2,14 @@
 /* ONNX's own node tests, through import and plan. Reference: the expected outputs that ONNX ships with them. Every test
    all of whose operators are in graph/types/ops.def, or in functions.rules, must pass, but for those in
    conformance_out.def, which must not. */
-#include <criterion/criterion.h>
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "node_case.h"
 #include "onnx/read/import.h"
 #include "rewrite/language/expansion.h"
 #include "simq/plan/plan.h"
 #include "tensor_near.h"
+#include "tests/check.h"
 
 #ifndef QC_ONNX_TESTDATA
 #define QC_ONNX_TESTDATA "/usr/share/libonnx-testdata/data/node"

@@ -2,12 +2,10 @@
 /* Rows of accumulators to bytes against the formula, one number at a time: RNE(clamp(f(acc * factor))) + zero point.
    All counts of channels that fill vectors and that do not, rows side by side and apart, sums at the ends of an int32.
  */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <string.h>
 
 #include "random_graph.h"
 #include "simq/core/convert.h"
+#include "tests/check.h"
 
 enum { ROWS = 19, WIDE = 144, FIRST = 5, MOST = WIDE + FIRST };
 
@@ -46,8 +44,7 @@ static void check(const struct conversion *t, size_t n, size_t x_step, ptrdiff_t
     static int32_t x[ROWS * (WIDE + 64)];
     static uint8_t y[ROWS * (WIDE + 64)];
     struct random_source random = {n + rows};
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     float from_scale[MOST];
     int32_t none[MOST] = {0};
     for (int c = 0; c < MOST; c++) from_scale[c] = t->top / (float)(1 + (t->channels ? c % 11 : 0));
@@ -66,9 +63,8 @@ static void check(const struct conversion *t, size_t n, size_t x_step, ptrdiff_t
                                  .zero_point = &t->zero,
                                  .levels = {.lo = t->lo, .hi = t->hi}};
     struct qc_convert c;
-    cr_assert(qc_convert_of(&c, (struct qc_convert_end){QC_I32, &from}, (struct qc_convert_end){t->to, &to}, t->low,
-                            t->high, NULL, a, &st),
-              "%s", st.message);
+    MUST(qc_convert_of(&c, (struct qc_convert_end){QC_I32, &from}, (struct qc_convert_end){t->to, &to}, t->low, t->high,
+                       NULL, a, ST));
     for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = sum_of(&random);
     memset(y, 0x5a, sizeof y);
     qc_convert_rows(&c, FIRST, y, y_step, x, x_step, rows, n);
@@ -86,7 +82,6 @@ static void check(const struct conversion *t, size_t n, size_t x_step, ptrdiff_t
         }
     cr_expect(wrong == 0 && outside == 0, "%s, %zu channels of %zu, %zu rows: %zu are wrong, %zu outside",
               qc_dtype_info(t->to)->name, n, x_step, rows, wrong, outside);
-    qc_arena_free(a);
 }
 
 Test(convert, rows_of_accumulators_are_the_formula)

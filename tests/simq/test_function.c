@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Op Table against the ops that it replaces: the same bits, on real and on affine values. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/core/function.h"
 #include "simq/plan/plan.h"
+#include "tests/check.h"
 
 enum { COUNT = 1031 };
 
@@ -33,53 +30,48 @@ static void fill(float *x, size_t n)
 
 static void run(float *y, const struct qc_graph *g, const float *x)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const struct qc_shape shape = QC_SHAPE(COUNT);
-    struct qc_plan *p = NULL;
-    struct qc_runner *r = NULL;
-    cr_assert(qc_plan_new(&p, g, &shape, NULL, &st) && qc_runner_new(&r, p, &st), "%s", st.message);
+    OWN(qc_plan) *p = NULL;
+    OWN(qc_runner) *r = NULL;
+    MUST(qc_plan_new(&p, g, &shape, NULL, ST) && qc_runner_new(&r, p, ST));
     memcpy(qc_runner_input(r, 0).data, x, COUNT * sizeof *x);
-    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+    MUST(qc_runner_run(r, NULL, NULL, ST));
     memcpy(y, qc_runner_output(r, 0).data, COUNT * sizeof *y);
-    qc_runner_free(r);
-    qc_plan_free(p);
 }
 
 /* x -> [quantize ->] table or ops [-> quantize] -> y */
 static struct qc_graph *graph_of(const char *text, bool as_table, bool affine, bool integers)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
+    struct qc_graph *g = qc_graph_new(ST);
     const struct qc_shape shape = QC_SHAPE(COUNT);
-    qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, &st), v = x, in = 0, out = 0;
+    qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, ST), v = x, in = 0, out = 0;
     g->simulated = affine && !integers;
     if (affine) {
         struct qc_qparams a = {.name = "a", .dtype = QC_U8}, b = {.name = "b", .dtype = QC_I8};
-        in = qc_graph_add_quantizer(g, &a, &st);
-        out = qc_graph_add_quantizer(g, &b, &st);
-        cr_assert(qc_graph_bind_quantizer(g, in, 1, &(float){0.05f}, &(int32_t){117}, &st) &&
-                      qc_graph_bind_quantizer(g, out, 1, &(float){0.043f}, &(int32_t){-5}, &st),
-                  "%s", st.message);
+        in = qc_graph_add_quantizer(g, &a, ST);
+        out = qc_graph_add_quantizer(g, &b, ST);
+        MUST(qc_graph_bind_quantizer(g, in, 1, &(float){0.05f}, &(int32_t){117}, ST) &&
+             qc_graph_bind_quantizer(g, out, 1, &(float){0.043f}, &(int32_t){-5}, ST));
         struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &x, .qparams = in};
-        v = qc_graph_add(g, &q, &st);
+        v = qc_graph_add(g, &q, ST);
     }
     if (as_table) {
         struct qc_attr f = QC_STRING("f", text);
         struct qc_node_def def = {
             .op = QC_OP_Table, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &f, .qparams = out};
-        cr_assert(v = qc_graph_add(g, &def, &st), "%s", st.message);
+        MUST(v = qc_graph_add(g, &def, ST));
     } else {
         struct qc_function f;
-        cr_assert(qc_function_parse(&f, text, g->arena, &st), "%s", st.message);
+        MUST(qc_function_parse(&f, text, g->arena, ST));
         struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &v},
                            q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .qparams = out};
-        if (affine) v = qc_graph_add(g, &dq, &st);
-        cr_assert(v = qc_function_write_out(g, &f, v, "node", "name", &st), "%s", st.message);
-        if (affine) v = qc_graph_add(g, &q, &st);
+        if (affine) v = qc_graph_add(g, &dq, ST);
+        MUST(v = qc_function_write_out(g, &f, v, "node", "name", ST));
+        if (affine) v = qc_graph_add(g, &q, ST);
     }
     struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &v};
-    if (affine) v = qc_graph_add(g, &dq, &st);
-    cr_assert(v && qc_graph_add_output(g, "y", v, &st), "%s", st.message);
+    if (affine) v = qc_graph_add(g, &dq, ST);
+    MUST(v && qc_graph_add_output(g, "y", v, ST));
     return g;
 }
 
@@ -106,24 +98,20 @@ Test(function, a_table_has_the_bits_of_its_ops)
 
 Test(function, texts_return)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_function f;
-        cr_assert(qc_function_parse(&f, functions[i], a, &st), "%s", st.message);
-        cr_expect_str_eq(qc_function_print(&f, a, &st), functions[i]);
+        MUST(qc_function_parse(&f, functions[i], a, ST));
+        cr_expect_str_eq(qc_function_print(&f, a, ST), functions[i]);
     }
-    qc_arena_free(a);
 }
 
 Test(function, equal_parts_are_one_step)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_function f;
-    cr_assert(qc_function_parse(&f, "Mul(Sigmoid(Abs(x)), Add(Abs(x), Sigmoid(Abs(x))))", a, &st), "%s", st.message);
+    MUST(qc_function_parse(&f, "Mul(Sigmoid(Abs(x)), Add(Abs(x), Sigmoid(Abs(x))))", a, ST));
     cr_expect_eq(f.count, 4);
-    qc_arena_free(a);
 }
 
 Test(function, what_is_no_function_is_refused)
@@ -145,36 +133,30 @@ Test(function, what_is_no_function_is_refused)
         {"LeakyRelu(x; alpha)", "function 'LeakyRelu(x; alpha)': expected '=' at character 19"},
         {"LeakyRelu(x; alpha=)", "function 'LeakyRelu(x; alpha=)': expected a number at character 20"},
     };
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_function f;
-        cr_expect(!qc_function_parse(&f, cases[i].text, a, &st), "%s", cases[i].text);
-        cr_expect(st.code == QC_BAD_INPUT && strcmp(st.message, cases[i].message) == 0, "%s", st.message);
+        cr_expect(!qc_function_parse(&f, cases[i].text, a, ST), "%s", cases[i].text);
+        cr_expect(failure.code == QC_BAD_INPUT && strcmp(failure.message, cases[i].message) == 0, "%s",
+                  failure.message);
     }
     char deep[QC_FUNCTION_TEXT + 8] = "";
     for (int i = 0; i < 40; i++) strcat(deep, "Abs(");
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_function f;
-    cr_expect(!qc_function_parse(&f, deep, a, &st) && st.code == QC_BAD_INPUT);
+    cr_expect(!qc_function_parse(&f, deep, a, ST) && failure.code == QC_BAD_INPUT);
     memset(deep, ' ', sizeof deep - 1);
     deep[sizeof deep - 1] = '\0';
-    st = QC_STATUS_INIT;
-    cr_expect(!qc_function_parse(&f, deep, a, &st) && strstr(st.message, "a function of"), "%s", st.message);
-    qc_arena_free(a);
+    cr_expect(!qc_function_parse(&f, deep, a, ST) && strstr(failure.message, "a function of"), "%s", failure.message);
 }
 
 Test(function, a_graph_with_a_bad_function_is_refused)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
+    OWN(qc_graph) *g = qc_graph_new(ST);
     const struct qc_shape shape = QC_SHAPE(2);
-    qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, &st);
+    qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, ST);
     struct qc_attr f = QC_STRING("f", "Abs(");
     struct qc_node_def def = {.op = QC_OP_Table, .input_count = 1, .inputs = &x, .attr_count = 1, .attrs = &f};
-    cr_expect(!qc_graph_add(g, &def, &st) && st.code == QC_BAD_INPUT);
-    st = QC_STATUS_INIT;
+    cr_expect(!qc_graph_add(g, &def, ST) && failure.code == QC_BAD_INPUT);
     def.attr_count = 0;
-    cr_expect(!qc_graph_add(g, &def, &st) && st.code == QC_BAD_INPUT);
-    qc_graph_free(g);
+    cr_expect(!qc_graph_add(g, &def, ST) && failure.code == QC_BAD_INPUT);
 }

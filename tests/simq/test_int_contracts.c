@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ops of produced graphs under every rounding contract, against the scalar functions of arith/ (which have references
    of their own: TensorFlow Lite, exact arithmetic) and sums in int64. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <string.h>
 
 #include "arith/contract.h"
 #include "arith/qbinary.h"
@@ -12,6 +9,7 @@
 #include "simq/core/convert.h"
 #include "simq/core/kernel.h"
 #include "simq/plan/plan.h"
+#include "tests/check.h"
 
 enum { CHANNELS = 5, OUTPUTS = 20, WIDTH = 37, DATA = CHANNELS * WIDTH };
 
@@ -130,7 +128,7 @@ static void check_requantize(uint64_t seed, enum qc_contract contract)
     struct scene s;
     int32_t want[DATA];
     struct qc_requantizer r;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     begin(&s, seed, contract);
     const qc_id x = input(&s, "x", s.x_real, s.x_level, s.x, s.xs);
     const struct qc_requantize_def d = quantizer_def(&s, QC_FROM_QUANTIZER);
@@ -138,7 +136,6 @@ static void check_requantize(uint64_t seed, enum qc_contract contract)
     for (int i = 0; i < DATA; i++) want[i] = qc_requantize_one(&r, 0, s.x_level[i]);
     run(&s, add(&s, QC_OP_Requantize, 1, &x, 0, NULL, s.zs), DATA);
     expect(&s, "requantize", want, DATA);
-    qc_arena_free(a);
 }
 
 static void check_mean(uint64_t seed, enum qc_contract contract)
@@ -146,7 +143,7 @@ static void check_mean(uint64_t seed, enum qc_contract contract)
     struct scene s;
     int32_t want[CHANNELS];
     struct qc_requantizer r;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     begin(&s, seed, contract);
     const qc_id x = input(&s, "x", s.x_real, s.x_level, s.x, s.xs);
     const struct qc_requantize_def d = quantizer_def(&s, QC_FROM_SUM);
@@ -158,7 +155,6 @@ static void check_mean(uint64_t seed, enum qc_contract contract)
     }
     run(&s, add(&s, QC_OP_GlobalAveragePool, 1, &x, 0, NULL, s.zs), CHANNELS);
     expect(&s, "mean", want, CHANNELS);
-    qc_arena_free(a);
 }
 
 /* Windows of three, stride 2, one position of padding; same: the result has the qparams of the data. */
@@ -167,7 +163,7 @@ static void check_average(uint64_t seed, enum qc_contract contract, bool same)
     enum { OUT = (WIDTH + 2 - 3) / 2 + 1 };
     struct scene s;
     int32_t want[CHANNELS * OUT];
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     begin(&s, seed, contract);
     if (same) s.z = s.x;
     const qc_id x = input(&s, "x", s.x_real, s.x_level, s.x, s.xs);
@@ -191,7 +187,6 @@ static void check_average(uint64_t seed, enum qc_contract contract, bool same)
                                     QC_INTS("pads", 2, ((const int64_t[]){1, 1}))};
     run(&s, add(&s, QC_OP_AveragePool, 1, &x, 3, attrs, same ? s.xs : s.zs), CHANNELS * OUT);
     expect(&s, same ? "average with the same qparams" : "average", want, CHANNELS * OUT);
-    qc_arena_free(a);
 }
 
 static void check_binary(uint64_t seed, enum qc_contract contract, enum qc_op op, enum qc_qbinary_op binary)
@@ -229,7 +224,7 @@ static void check_conv(uint64_t seed, enum qc_contract contract, bool clamped)
     float w[OUTPUTS * CHANNELS], scale[OUTPUTS];
     int32_t zero[OUTPUTS] = {0};
     struct qc_requantizer r;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     begin(&s, seed, contract);
     for (int c = 0; c < OUTPUTS; c++) scale[c] = 0.01f * (1.1f + random_real(&s.random));
     for (int i = 0; i < OUTPUTS * CHANNELS; i++) {
@@ -272,7 +267,6 @@ static void check_conv(uint64_t seed, enum qc_contract contract, bool clamped)
     if (clamped) y = add(&s, QC_OP_Relu, 1, &y, 0, NULL, 0);
     run(&s, y, OUTPUTS * WIDTH);
     expect(&s, clamped ? "convolution, relu" : "convolution", want, OUTPUTS * WIDTH);
-    qc_arena_free(a);
 }
 
 /* int32 numbers that are dequantized and quantized: into the same qparams, or into two, whose sum is taken. */
@@ -282,7 +276,7 @@ static void check_wide(uint64_t seed, enum qc_contract contract, bool twice)
     int32_t wide[DATA], want[DATA];
     struct qc_requantizer r[2];
     struct qc_qbinary sum;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     begin(&s, seed, contract);
     const struct qc_shape shape = qc_shape_of(3, (const int64_t[]){1, CHANNELS, WIDTH}), scalar = {.rank = 0};
     const float scale = s.x.scale / 1024;
@@ -312,7 +306,6 @@ static void check_wide(uint64_t seed, enum qc_contract contract, bool twice)
     memcpy(s.x_real, wide, sizeof wide);
     run(&s, twice ? add(&s, QC_OP_Add, 2, parts, 0, NULL, s.zs) : parts[0], DATA);
     expect(&s, twice ? "int32 twice" : "int32", want, DATA);
-    qc_arena_free(a);
 }
 
 Test(contracts, integer_ops_equal_the_scalar_functions)
@@ -340,14 +333,13 @@ Test(contracts, channels_with_zero_points_of_their_own_are_read_back)
 {
     static const enum qc_dtype stored[] = {QC_U8, QC_I8, QC_U16, QC_I16};
     for (size_t k = 0; k < sizeof stored / sizeof *stored; k++) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_arena *a = qc_arena_new();
+        QC_ARENA_SCOPE *a = qc_arena_new();
         struct random_source random = {k + 1};
         const struct qc_dtype_info *t = qc_dtype_info(stored[k]);
         const struct qc_shape shape = qc_shape_of(2, (const int64_t[]){WIDTH, CHANNELS});
         float scale[CHANNELS], got[DATA];
         int32_t zero[CHANNELS], level[DATA];
-        struct qc_tensor *x = qc_tensor_new(stored[k], &shape, &st);
+        OWN(qc_tensor) *x = qc_tensor_new(stored[k], &shape, ST);
         struct qc_convert c;
         for (int i = 0; i < CHANNELS; i++) {
             scale[i] = 0.05f * (1.1f + random_real(&random));
@@ -366,9 +358,8 @@ Test(contracts, channels_with_zero_points_of_their_own_are_read_back)
                                      .count = 1,
                                      .scale = (const float[]){1},
                                      .zero_point = (const int32_t[]){0}};
-        cr_assert(qc_convert_of(&c, (struct qc_convert_end){stored[k], &from}, (struct qc_convert_end){QC_F32, &to},
-                                -INFINITY, INFINITY, NULL, a, &st),
-                  "%s", st.message);
+        MUST(qc_convert_of(&c, (struct qc_convert_end){stored[k], &from}, (struct qc_convert_end){QC_F32, &to},
+                           -INFINITY, INFINITY, NULL, a, ST));
         for (int i = 0; i < WIDTH; i++)
             qc_convert_run(&c, 0, got + i * CHANNELS,
                            (const char *)x->data + (size_t)(i * CHANNELS) * qc_dtype_size(stored[k]), CHANNELS);
@@ -376,7 +367,5 @@ Test(contracts, channels_with_zero_points_of_their_own_are_read_back)
             const float want = (float)(level[i] - zero[i % CHANNELS]) * scale[i % CHANNELS];
             cr_expect_eq(got[i], want, "%s, element %d: %g instead of %g", t->name, i, (double)got[i], (double)want);
         }
-        qc_tensor_unref(x);
-        qc_arena_free(a);
     }
 }

@@ -2,13 +2,10 @@
 /* Depthwise and dense convolutions against sums in int64, as accumulators and requantized to bytes: channels that fill
    vectors and such that do not, lines that are done two at a time and the last one that is not, with all instructions,
    in integers and in the simulation. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
 
 #include "random_graph.h"
 #include "simq/plan/plan.h"
-#include "tests/extent.h"
+#include "tests/check.h"
 
 struct convolution {
     int64_t channels, outputs /* of a group */, kernel[2], stride[2], dilation[2], pad[4], size[2];
@@ -122,13 +119,13 @@ static void check(size_t which, const struct form *form, bool simulated, enum qc
     const int64_t groups = c->depthwise ? c->channels : 1, outputs = groups * c->outputs;
     struct random_source random = {which};
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
+    OWN(qc_graph) *g = qc_graph_new(&st);
     const struct qc_shape shape = qc_shape_of(4, (const int64_t[]){1, c->channels, c->size[0], c->size[1]}),
                           kernel = qc_shape_of(4, (const int64_t[]){outputs, c->channels / groups, c->kernel[0],
                                                                     c->kernel[1]});
-    struct qc_tensor *weights = qc_tensor_new(QC_F32, &kernel, &st);
-    int32_t *x = calloc((size_t)(c->channels * c->size[0] * c->size[1]), sizeof *x),
-            *w = calloc(weights->count, sizeof *w);
+    OWN(qc_tensor) *weights = qc_tensor_new(QC_F32, &kernel, &st);
+    QC_FREED int32_t *x = calloc((size_t)(c->channels * c->size[0] * c->size[1]), sizeof *x),
+                     *w = calloc(weights->count, sizeof *w);
     g->simulated = simulated;
     for (size_t i = 0; i < weights->count; i++)
         ((float *)weights->data)[i] = (float)(w[i] = (int32_t)random_int(&random, -127, 127));
@@ -155,8 +152,8 @@ static void check(size_t which, const struct form *form, bool simulated, enum qc
         cr_assert(ys && qc_graph_bind_quantizer(g, ys, 1, &form->scale, &form->zero, &st), "%s", st.message);
         y = add(g, (struct qc_node_def){.op = QC_OP_Requantize, .input_count = 1, .inputs = &sums, .qparams = ys}, &st);
     }
-    struct qc_plan *plan;
-    struct qc_runner *r;
+    OWN(qc_plan) *plan = NULL;
+    OWN(qc_runner) *r = NULL;
     cr_assert(qc_graph_add_output(g, "y", y, &st) &&
                   qc_plan_new(&plan, g, &shape, &(struct qc_plan_options){.isa = isa}, &st) &&
                   qc_runner_new(&r, plan, &st),
@@ -177,12 +174,6 @@ static void check(size_t which, const struct form *form, bool simulated, enum qc
     cr_expect_eq(wrong, 0, "case %zu, %s, %s, %s: %zu of %zu", which,
                  form->bytes ? qc_dtype_info(form->to)->name : "sums", simulated ? "simulated" : "produced",
                  qc_isa_name(isa), wrong, at);
-    qc_runner_free(r);
-    qc_plan_free(plan);
-    qc_graph_free(g);
-    qc_tensor_unref(weights);
-    free(x);
-    free(w);
 }
 
 Test(int_depthwise, sums_and_bytes_are_exact)

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which products are added two at a time in 16 bits: those whose weights and data cannot leave them, and no others; the
    sums are exact either way. All scales are 1. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "one_number.h"
 #include "simq/kernels/integer/tile.h"
+#include "tests/check.h"
 #include "tests/graph_reader/graph_reader.h"
 
 #define GEMM(X, X_ZERO, W, K, WEIGHTS)                                                                                 \
@@ -50,14 +47,13 @@ Test(int_fits, pairs_are_added_in_16_bits_where_they_fit)
         const struct qc_tile_set s = qc_tile_set_of(isa);
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             const bool fits = !s.pairs || (s.is_signed ? cases[i].fits_signed : cases[i].fits);
-            char *text = NULL;
+            QC_FREED char *text = NULL;
             const struct qc_plan_options options = {.isa = isa};
             const float y = one_number(&text, cases[i].graph, cases[i].data, &options, cases[i].name);
             cr_expect_eq(y, cases[i].sum, "%s, %s: %g", cases[i].name, qc_isa_name(isa), (double)y);
             cr_expect(strstr(text, fits ? " i8" : " i16"), "%s, %s: %s", cases[i].name, qc_isa_name(isa), text);
             cr_expect(!strstr(text, fits ? " i16" : " i8 copied]"), "%s, %s: %s", cases[i].name, qc_isa_name(isa),
                       text);
-            free(text);
         }
     }
 }
@@ -89,15 +85,14 @@ Test(int_fits, a_bound_without_memory_is_an_error)
                                  "%4 : i32[1,1048576] @3 axis 1 = Gemm(%2, %3)\n"
                                  "%5 : f32[1,1048576] = Dequantize(%4)\n"
                                  "output \"y\" %5\n";
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL;
+    OWN(qc_graph) *g = NULL;
     struct qc_plan *p = NULL;
     char *text = malloc(sizeof before + sizeof behind + 2 * CHANNELS), *at = text;
     cr_assert(text);
     at += sprintf(at, "%s", before);
     for (int i = 1; i < CHANNELS; i++) at += sprintf(at, ",1");
     at += sprintf(at, "%s", behind);
-    cr_assert(qc_graph_parse(&g, text, (size_t)(at - text), &st), "%s", st.message);
+    MUST(qc_graph_parse(&g, text, (size_t)(at - text), ST));
     free(text);
     const struct qc_shape shape = QC_SHAPE(1, 1);
     struct rlimit limit;
@@ -105,12 +100,11 @@ Test(int_fits, a_bound_without_memory_is_an_error)
     const rlim_t most = limit.rlim_cur;
     limit.rlim_cur = address_space() + (12 << 20);
     cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
-    const bool ok = qc_plan_new(&p, g, &shape, NULL, &st);
+    const bool ok = qc_plan_new(&p, g, &shape, NULL, ST);
     limit.rlim_cur = most;
     setrlimit(RLIMIT_AS, &limit);
-    cr_expect(!ok && st.code == QC_MACHINE && strstr(st.message, "16777216"), "%s", st.message);
+    cr_expect(!ok && failure.code == QC_MACHINE && strstr(failure.message, "16777216"), "%s", failure.message);
     if (ok) qc_plan_free(p);
-    qc_graph_free(g);
 }
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Products under the contract "onnx-avx2", by hand: which weights are a pair, what saturates and what does not. All
    scales are 1, so that results are the sums. */
-#include <criterion/criterion.h>
 
 #include "one_number.h"
+#include "tests/check.h"
 
 /* The sum of a Gemm is read in float, that of a Conv is stored. */
 #define HEADER(X, X_ZERO, W, W_ZERO)                                                                                   \

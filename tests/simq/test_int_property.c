@@ -2,13 +2,10 @@
 /* The simulated graph, in centred float32, and the produced graph, in integers, are equal bit for bit, whatever the
    instructions and the width of the operands. QC_PROPERTY_CASES sets the number of random graphs, QC_PROPERTY_SEED the
    first one. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "random_graph.h"
 #include "simq/plan/plan.h"
-#include "tests/extent.h"
+#include "tests/check.h"
 #include "tests/simq/plan_print.h"
 
 /* All outputs, as numbers. */
@@ -27,27 +24,24 @@ static double element(const struct qc_view *v, size_t i)
 /* No product has operands of 8 bits. */
 static void expect_int16(const struct qc_plan *p)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    char *text = plan_print(p, &st);
+    QC_FREED char *text = plan_print(p, ST);
     cr_assert(text);
     cr_expect(!strstr(text, " i8]") && !strstr(text, " i8 copied]") && !strstr(text, " i8 depthwise"), "%s", text);
-    free(text);
 }
 
 static struct results run(const struct qc_graph *g, uint64_t seed, const struct qc_plan_options *options)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_plan *plan = NULL;
-    struct qc_runner *r = NULL;
+    OWN(qc_plan) *plan = NULL;
+    OWN(qc_runner) *r = NULL;
     struct random_source random = {~seed};
     struct results all = {0};
-    cr_assert(qc_plan_new(&plan, g, &g->values[g->inputs[0].value].type.shape, options, &st), "seed %llu: %s",
-              (unsigned long long)seed, st.message);
+    cr_assert(qc_plan_new(&plan, g, &g->values[g->inputs[0].value].type.shape, options, ST), "seed %llu: %s",
+              (unsigned long long)seed, failure.message);
     if (options->lowering == QC_LOWERING_INT16) expect_int16(plan);
-    cr_assert(qc_runner_new(&r, plan, &st), "%s", st.message);
+    MUST(qc_runner_new(&r, plan, ST));
     const struct qc_view x = qc_runner_input(r, 0);
     for (size_t i = 0; i < qc_view_count(&x); i++) ((float *)x.data)[i] = random_real(&random) * 4;
-    cr_assert(qc_runner_run(r, NULL, NULL, &st), "seed %llu: %s", (unsigned long long)seed, st.message);
+    cr_assert(qc_runner_run(r, NULL, NULL, ST), "seed %llu: %s", (unsigned long long)seed, failure.message);
     for (size_t k = 0; k < g->output_count; k++) {
         const struct qc_view y = qc_runner_output(r, k);
         all.count += qc_view_count(&y);
@@ -58,8 +52,6 @@ static struct results run(const struct qc_graph *g, uint64_t seed, const struct 
         const struct qc_view y = qc_runner_output(r, k);
         for (size_t i = 0; i < qc_view_count(&y); i++) all.v[at++] = element(&y, i);
     }
-    qc_runner_free(r);
-    qc_plan_free(plan);
     return all;
 }
 
@@ -75,9 +67,8 @@ static size_t first_difference(const struct results *a, const struct results *b)
 /* True when equal. */
 static bool check(uint64_t seed, struct qc_graph *(*make)(uint64_t seed, bool simulated, struct qc_status *st))
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *simulated = make(seed, true, &st), *produced = make(seed, false, &st);
-    cr_assert(simulated && produced, "seed %llu: %s", (unsigned long long)seed, st.message);
+    OWN(qc_graph) *simulated = make(seed, true, ST), *produced = make(seed, false, ST);
+    cr_assert(simulated && produced, "seed %llu: %s", (unsigned long long)seed, failure.message);
     struct random_source random = {seed ^ 0x5555};
     struct qc_plan_options how = {.isa = QC_ISA_BEST};
     if (random_int(&random, 0, 3) == 0)
@@ -102,8 +93,6 @@ static bool check(uint64_t seed, struct qc_graph *(*make)(uint64_t seed, bool si
     free(want.v);
     free(got.v);
     free(other.v);
-    qc_graph_free(simulated);
-    qc_graph_free(produced);
     return ok;
 }
 

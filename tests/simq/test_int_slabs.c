@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Integer convolutions whose data exceeds the second-level cache, computed some lines at a time: sums against loops,
    with all instructions. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
 
 #include "random_graph.h"
 #include "simq/plan/plan.h"
-#include "tests/extent.h"
+#include "tests/check.h"
 
 struct layer {
     const char *name;
@@ -67,9 +65,9 @@ static void check(const struct layer *l, enum qc_dtype type, int32_t zero, enum 
                   const struct qc_tensor *w, const int32_t *y)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
-    struct qc_plan *plan;
-    struct qc_runner *r;
+    OWN(qc_graph) *g = qc_graph_new(&st);
+    OWN(qc_plan) *plan = NULL;
+    OWN(qc_runner) *r = NULL;
     const struct qc_shape shape = qc_shape_of(4, (const int64_t[]){1, l->in, l->height, l->width});
     const struct qc_plan_options options = {.isa = isa};
     const struct qc_qparams of_data = {.name = "x", .dtype = type},
@@ -106,9 +104,6 @@ static void check(const struct layer *l, enum qc_dtype type, int32_t zero, enum 
     for (size_t i = 0; i < qc_view_count(&got); i++) wrong += ((const int32_t *)got.data)[i] != y[i];
     cr_expect_eq(wrong, 0, "%s, %s, %s: %zu of %zu sums are wrong", l->name, qc_dtype_info(type)->name,
                  qc_isa_name(isa), wrong, qc_view_count(&got));
-    qc_runner_free(r);
-    qc_plan_free(plan);
-    qc_graph_free(g);
 }
 
 static void check_all(const struct layer *l, enum qc_dtype type, int32_t zero)
@@ -119,17 +114,13 @@ static void check_all(const struct layer *l, enum qc_dtype type, int32_t zero)
     const struct qc_dtype_info *info = qc_dtype_info(type);
     const struct qc_shape shape = qc_shape_of(4, (const int64_t[]){first, second, l->kernel, l->kernel});
     struct random_source random = {7};
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_tensor *w = qc_tensor_new(QC_F32, &shape, &st);
-    int32_t *x = malloc(data * sizeof *x), *y = calloc(results, sizeof *y);
+    OWN(qc_tensor) *w = qc_tensor_new(QC_F32, &shape, ST);
+    QC_FREED int32_t *x = malloc(data * sizeof *x), *y = calloc(results, sizeof *y);
     for (size_t i = 0; i < data; i++) x[i] = (int32_t)random_int(&random, info->lo, info->hi) - zero;
     for (size_t i = 0; i < w->count; i++) ((float *)w->data)[i] = (float)random_int(&random, -128, 127);
     expected(y, l, x, w->data);
     for (enum qc_isa isa = QC_ISA_PLAIN; isa < QC_ISA_COUNT; isa++)
         if (qc_isa_detect(isa) == isa) check(l, type, zero, isa, x, w, y);
-    qc_tensor_unref(w);
-    free(x);
-    free(y);
 }
 
 Test(integer, lines_that_are_computed_together_give_the_sums_of_all)

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Accumulators against sums in int64, with types of 8 and 16 bits and all zero points: exact in integers with all
    instructions, and beyond 2^24 exact in the simulation too, but for the float32 that holds the result. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
 
 #include "random_graph.h"
 #include "simq/plan/plan.h"
+#include "tests/check.h"
 
 enum { ROWS = 11, K = 701, N = 37, TOP = INT32_MAX - 127 /* the largest that float32 holds */ };
 
@@ -60,13 +58,13 @@ static void check(size_t *lost, size_t which, bool simulated, enum qc_isa isa)
     const struct qc_dtype_info *info = qc_dtype_info(t->data);
     struct random_source random = {which};
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
+    OWN(qc_graph) *g = qc_graph_new(&st);
     const struct qc_shape rows = qc_shape_of(2, (const int64_t[]){ROWS, K}),
                           columns = qc_shape_of(2, (const int64_t[]){K, N});
-    struct qc_tensor *w = qc_tensor_new(QC_F32, &columns, &st);
-    struct qc_plan *plan;
-    struct qc_runner *r;
-    int32_t *x = calloc((size_t)ROWS * K, sizeof *x);
+    OWN(qc_tensor) *w = qc_tensor_new(QC_F32, &columns, &st);
+    OWN(qc_plan) *plan = NULL;
+    OWN(qc_runner) *r = NULL;
+    QC_FREED int32_t *x = calloc((size_t)ROWS * K, sizeof *x);
     const struct qc_plan_options options = {.isa = isa};
     g->simulated = simulated;
     for (int i = 0; i < ROWS * K; i++) x[i] = (int32_t)random_int(&random, info->lo, info->hi) - t->zero;
@@ -102,11 +100,6 @@ static void check(size_t *lost, size_t which, bool simulated, enum qc_isa isa)
     for (size_t k = 0; k < qc_plan_overflow_count(plan); k++) counted += qc_runner_sums(r, k)->overflows;
     cr_expect_eq(counted, left, "case %zu: %zu sums left the range, %zu are counted", which, left, (size_t)counted);
     *lost += left;
-    qc_tensor_unref(w);
-    free(x);
-    qc_runner_free(r);
-    qc_plan_free(plan);
-    qc_graph_free(g);
 }
 
 Test(integer, accumulators_are_exact)
@@ -123,38 +116,35 @@ Test(integer, accumulators_are_exact)
 /* Sums of 16 bits over more elements than float32 can add exactly, and over more than int32 can. */
 static void check_mean(enum qc_op op, enum qc_dtype t, int32_t zero, int64_t side, bool simulated)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
+    OWN(qc_graph) *g = qc_graph_new(ST);
     const struct qc_shape shape = qc_shape_of(4, (const int64_t[]){1, 3, side, side});
     const struct qc_dtype_info *info = qc_dtype_info(t);
     const int64_t axes[] = {2, 3}, n = side * side;
     const struct qc_attr attr = QC_INTS("axes", 2, axes);
     struct random_source random = {(uint64_t)side};
-    struct qc_plan *plan = NULL;
-    struct qc_runner *r = NULL;
+    OWN(qc_plan) *plan = NULL;
+    OWN(qc_runner) *r = NULL;
     int64_t sum[3] = {0};
     g->simulated = simulated;
-    const qc_id xs = quantizer(g, "x", t, zero, false, &st), ys = quantizer(g, "y", QC_I16, 0, false, &st);
-    cr_assert(qc_graph_bind_quantizer(g, ys, 1, (const float[]){3}, (const int32_t[]){0}, &st));
-    const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, &st),
-                x = add(g, QC_OP_Quantize, &real, 1, xs, &st);
+    const qc_id xs = quantizer(g, "x", t, zero, false, ST), ys = quantizer(g, "y", QC_I16, 0, false, ST);
+    MUST(qc_graph_bind_quantizer(g, ys, 1, (const float[]){3}, (const int32_t[]){0}, ST));
+    const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, ST), x = add(g, QC_OP_Quantize, &real, 1, xs, ST);
     const struct qc_node_def d = {.op = op,
                                   .input_count = 1,
                                   .inputs = &x,
                                   .qparams = ys,
                                   .attr_count = op == QC_OP_ReduceMean ? 1 : 0,
                                   .attrs = &attr};
-    const qc_id y = qc_graph_add(g, &d, &st), back = add(g, QC_OP_Dequantize, &y, 1, 0, &st);
-    cr_assert(qc_graph_add_output(g, "y", back, &st) && qc_plan_new(&plan, g, &shape, NULL, &st) &&
-                  qc_runner_new(&r, plan, &st),
-              "%s", st.message);
+    const qc_id y = qc_graph_add(g, &d, ST), back = add(g, QC_OP_Dequantize, &y, 1, 0, ST);
+    MUST(qc_graph_add_output(g, "y", back, ST) && qc_plan_new(&plan, g, &shape, NULL, ST) &&
+         qc_runner_new(&r, plan, ST));
     const struct qc_view v = qc_runner_input(r, 0);
     for (int64_t i = 0; i < 3 * n; i++) { /* near the top, so that sums are large */
         const int64_t q = random_int(&random, info->hi - 3001, info->hi);
         ((float *)v.data)[i] = (float)(q - zero);
         sum[i / n] += q - zero;
     }
-    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+    MUST(qc_runner_run(r, NULL, NULL, ST));
     const struct qc_view out = qc_runner_output(r, 0);
     for (int c = 0; c < 3; c++) {
         float q = nearbyintf((float)sum[c] * (1 / (3 * (float)n)));
@@ -163,9 +153,6 @@ static void check_mean(enum qc_op op, enum qc_dtype t, int32_t zero, int64_t sid
                      qc_op_info(op)->name, info->name, (long long)n, simulated ? "simulated" : "produced",
                      (double)((const float *)out.data)[c], (double)q * 3);
     }
-    qc_runner_free(r);
-    qc_plan_free(plan);
-    qc_graph_free(g);
 }
 
 /* Over the samples, behind a pool: data with the channels last in memory, and a result of one dimension less with the
@@ -175,29 +162,27 @@ Test(integer, mean_that_drops_a_dimension_takes_the_zero_point_off)
     enum { SAMPLES = 3, C = 2, H = 4, W = 5, OUT = C * H * W };
     static const enum qc_dtype stored[] = {QC_U8, QC_I8, QC_U16, QC_I16};
     for (size_t k = 0; k < sizeof stored / sizeof *stored; k++) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_graph *g = qc_graph_new(&st);
+        OWN(qc_graph) *g = qc_graph_new(ST);
         const struct qc_shape shape = qc_shape_of(4, (const int64_t[]){SAMPLES, C, H, W});
         const int32_t zero = 11;
         const struct qc_attr attrs[] = {QC_INTS("axes", 1, ((const int64_t[]){0})), QC_INT("keepdims", 0)};
         struct random_source random = {k + 1};
-        struct qc_plan *plan = NULL;
-        struct qc_runner *r = NULL;
+        OWN(qc_plan) *plan = NULL;
+        OWN(qc_runner) *r = NULL;
         int64_t sum[OUT] = {0};
-        const qc_id xs = quantizer(g, "x", stored[k], zero, false, &st), ys = quantizer(g, "y", QC_I16, 0, false, &st);
-        cr_assert(qc_graph_bind_quantizer(g, ys, 1, (const float[]){1}, (const int32_t[]){0}, &st));
+        const qc_id xs = quantizer(g, "x", stored[k], zero, false, ST), ys = quantizer(g, "y", QC_I16, 0, false, ST);
+        MUST(qc_graph_bind_quantizer(g, ys, 1, (const float[]){1}, (const int32_t[]){0}, ST));
         const struct qc_attr kernel = QC_INTS("kernel_shape", 2, ((const int64_t[]){1, 1}));
-        const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, &st),
-                    q = add(g, QC_OP_Quantize, &real, 1, xs, &st);
+        const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, ST),
+                    q = add(g, QC_OP_Quantize, &real, 1, xs, ST);
         const struct qc_node_def pool = {
             .op = QC_OP_MaxPool, .input_count = 1, .inputs = &q, .attr_count = 1, .attrs = &kernel};
-        const qc_id x = qc_graph_add(g, &pool, &st);
+        const qc_id x = qc_graph_add(g, &pool, ST);
         const struct qc_node_def d = {
             .op = QC_OP_ReduceMean, .input_count = 1, .inputs = &x, .qparams = ys, .attr_count = 2, .attrs = attrs};
-        const qc_id y = qc_graph_add(g, &d, &st), back = add(g, QC_OP_Dequantize, &y, 1, 0, &st);
-        cr_assert(qc_graph_add_output(g, "y", back, &st) && qc_plan_new(&plan, g, &shape, NULL, &st) &&
-                      qc_runner_new(&r, plan, &st),
-                  "%s", st.message);
+        const qc_id y = qc_graph_add(g, &d, ST), back = add(g, QC_OP_Dequantize, &y, 1, 0, ST);
+        MUST(qc_graph_add_output(g, "y", back, ST) && qc_plan_new(&plan, g, &shape, NULL, ST) &&
+             qc_runner_new(&r, plan, ST));
         const struct qc_view v = qc_runner_input(r, 0), out = qc_runner_output(r, 0);
         for (int i = 0; i < SAMPLES * OUT; i++) {
             const int64_t level = random_int(&random, 20, 120);
@@ -207,16 +192,13 @@ Test(integer, mean_that_drops_a_dimension_takes_the_zero_point_off)
             ((float *)v.data)[at] = (float)(level - zero);
             sum[i % OUT] += level - zero;
         }
-        cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+        MUST(qc_runner_run(r, NULL, NULL, ST));
         for (int i = 0; i < OUT; i++) {
             const int64_t at = i / (H * W) * out.stride[0] + i / W % H * out.stride[1] + i % W * out.stride[2];
             const float want = nearbyintf((float)sum[i] * (1 / (float)SAMPLES)), got = ((const float *)out.data)[at];
             cr_expect_eq(got, want, "%s, element %d: %g instead of %g", qc_dtype_info(stored[k])->name, i, (double)got,
                          (double)want);
         }
-        qc_runner_free(r);
-        qc_plan_free(plan);
-        qc_graph_free(g);
     }
 }
 

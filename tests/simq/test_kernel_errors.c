@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Refused input of kernels, and kernels on affine values and on very many elements. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "kernel_run.h"
 #include "simq/kernels/real/unary.h"
-#include "tests/graph_reader/test_graph.h"
+#include "tests/check.h"
 
 static struct qc_graph *parse(const char *lines)
 {
@@ -19,10 +14,9 @@ static struct qc_graph *parse(const char *lines)
 
 static struct qc_tensor *run(const char *lines, const struct kernel_run_options *options, struct qc_status *st)
 {
-    struct qc_graph *g = parse(lines);
+    OWN(qc_graph) *g = parse(lines);
     struct qc_tensor *outputs[8] = {0};
     if (!kernel_run(outputs, g, 1, NULL, options, st)) outputs[0] = NULL;
-    qc_graph_free(g);
     return outputs[0];
 }
 
@@ -67,13 +61,11 @@ Test(kernel_errors, name_what_is_wrong)
          "expected keys"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
         const struct kernel_run_options options = {.late = cases[i].late};
-        struct qc_tensor *y = run(cases[i].lines, &options, &st);
+        OWN(qc_tensor) *y = run(cases[i].lines, &options, ST);
         cr_expect_null(y, "case %zu runs", i);
-        cr_expect_eq(st.code, cases[i].code, "case %zu: code %d, %s", i, (int)st.code, st.message);
-        cr_expect(strstr(st.message, cases[i].message), "case %zu says \"%s\"", i, st.message);
-        qc_tensor_unref(y);
+        cr_expect_eq(failure.code, cases[i].code, "case %zu: code %d, %s", i, (int)failure.code, failure.message);
+        cr_expect(strstr(failure.message, cases[i].message), "case %zu says \"%s\"", i, failure.message);
     }
 }
 
@@ -85,7 +77,7 @@ Test(kernel_errors, a_sequence_without_steps_ends_in_zeros)
     const struct qc_shape none = QC_SHAPE(0, 2, 1), weight = QC_SHAPE(1, 3, 1);
     struct qc_tensor *x = qc_tensor_of(QC_F32, &none, NULL, &st), *outputs[2] = {NULL},
                      *w = qc_tensor_of(QC_F32, &weight, (float[]){1, 2, 3}, &st);
-    struct qc_graph *g = parse(lines);
+    OWN(qc_graph) *g = parse(lines);
     const struct qc_tensor *const inputs[] = {x, w, w};
     cr_assert(kernel_run(outputs, g, 1, inputs, &(struct kernel_run_options){0}, &st), "%s", st.message);
     cr_expect_eq(outputs[0]->count, 0);
@@ -93,7 +85,6 @@ Test(kernel_errors, a_sequence_without_steps_ends_in_zeros)
     for (int k = 0; k < 2; k++) qc_tensor_unref(outputs[k]);
     qc_tensor_unref(x);
     qc_tensor_unref(w);
-    qc_graph_free(g);
 }
 
 Test(kernel_errors, name_an_index_that_is_outside)
@@ -115,9 +106,9 @@ Test(kernel_errors, name_an_index_that_is_outside)
     const struct qc_shape shape = QC_SHAPE(2, 3), one = QC_SHAPE(1, 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_status st = QC_STATUS_INIT;
-        struct qc_graph *g = parse(cases[i].lines);
-        struct qc_tensor *x = qc_tensor_of(QC_F32, &shape, (float[]){1, 2, 3, 4, 5, 6}, &st), *y = NULL;
-        struct qc_tensor *index = qc_tensor_of(QC_I64, &one, &cases[i].index, &st);
+        OWN(qc_graph) *g = parse(cases[i].lines);
+        OWN(qc_tensor) *x = qc_tensor_of(QC_F32, &shape, (float[]){1, 2, 3, 4, 5, 6}, &st), *y = NULL;
+        OWN(qc_tensor) *index = qc_tensor_of(QC_I64, &one, &cases[i].index, &st);
         const struct qc_tensor *const inputs[] = {x, index};
         const bool ok = kernel_run(&y, g, 1, inputs, &(struct kernel_run_options){0}, &st);
         cr_expect_eq(ok, !cases[i].message, "case %zu: %s", i, st.message);
@@ -126,10 +117,6 @@ Test(kernel_errors, name_an_index_that_is_outside)
             cr_expect(strstr(st.message, cases[i].message), "case %zu says \"%s\"", i, st.message);
         else
             cr_expect_eq(qc_tensor_float(y, 0), 1);
-        qc_tensor_unref(index);
-        qc_tensor_unref(x);
-        qc_tensor_unref(y);
-        qc_graph_free(g);
     }
 }
 
@@ -139,14 +126,13 @@ static void check_pad(const char *lines, struct qc_scales scales, double want, e
     const struct qc_scales all[] = {scales, {.identity = true, .count = 1}, {.identity = true, .count = 1}};
     const struct kernel_run_options options = {.late = 1, .in_scales = all};
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_tensor *y = run(lines, &options, &st);
+    OWN(qc_tensor) *y = run(lines, &options, &st);
     cr_expect_eq(st.code, code, "code %d, %s", (int)st.code, st.message);
     if (code == QC_OK) {
         cr_assert_not_null(y);
         cr_expect_eq(qc_tensor_float(y, 0), want, "%g, expected %g", qc_tensor_float(y, 0), want);
         cr_expect_eq(qc_tensor_float(y, 1), 5);
     }
-    qc_tensor_unref(y);
 }
 
 #define PADS "const %2 i64[2] = {1, 0}\n"
@@ -178,36 +164,29 @@ Test(kernel_reduce, sums_many_elements_precisely)
 {
     enum { N = 1 << 20 };
     const struct qc_shape shape = QC_SHAPE(1, N);
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = parse("input %1 \"x\" f32[1,1048576]\n%2 : f32[1] = ReduceSum(%1) {axes=[1], keepdims=0}\n");
-    struct qc_tensor *x = qc_tensor_new(QC_F32, &shape, &st), *y = NULL;
+    OWN(qc_graph) *g = parse("input %1 \"x\" f32[1,1048576]\n%2 : f32[1] = ReduceSum(%1) {axes=[1], keepdims=0}\n");
+    OWN(qc_tensor) *x = qc_tensor_new(QC_F32, &shape, ST), *y = NULL;
     for (size_t i = 0; i < N; i++) ((float *)x->data)[i] = 0.1f;
     const struct qc_tensor *const inputs[] = {x};
-    cr_assert(kernel_run(&y, g, 1, inputs, &(struct kernel_run_options){0}, &st), "%s", st.message);
+    MUST(kernel_run(&y, g, 1, inputs, &(struct kernel_run_options){0}, ST));
     cr_expect_float_eq(qc_tensor_float(y, 0), (double)0.1f * N, 1e-6 * 0.1 * N); /* a float32 sum is off by 1e-3 */
-    qc_tensor_unref(x);
-    qc_tensor_unref(y);
-    qc_graph_free(g);
 }
 
 Test(unary, finds_the_function_of_a_node)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_unary u;
     float y[3];
     const struct qc_attr alpha = QC_FLOAT("alpha", 0.25f), how = QC_STRING("approximate", "erf");
     const struct qc_node leaky = {.op = QC_OP_LeakyRelu, .attr_count = 1, .attrs = &alpha},
                          plain = {.op = QC_OP_LeakyRelu};
     const struct qc_node gelu = {.op = QC_OP_Gelu, .attr_count = 1, .attrs = &how}, conv = {.op = QC_OP_Conv};
-    cr_assert(qc_unary_of(&u, &leaky, &st));
+    MUST(qc_unary_of(&u, &leaky, ST));
     u.fn(y, (float[]){-4, 0, 3}, 3, u.a, u.b);
     cr_expect_arr_eq(y, ((float[]){-1, 0, 3}), sizeof y);
-    cr_assert(qc_unary_of(&u, &plain, &st));
+    MUST(qc_unary_of(&u, &plain, ST));
     cr_expect_eq(u.a, 0.01f);
-    cr_expect_not(qc_unary_of(&u, &gelu, &st));
-    cr_expect_eq(st.code, QC_UNSUPPORTED);
-    cr_expect(strstr(st.message, "approximate is \"erf\""), "%s", st.message);
-    st = QC_STATUS_INIT;
-    cr_expect_not(qc_unary_of(&u, &conv, &st));
-    cr_expect(strstr(st.message, "Conv is not a function"), "%s", st.message);
+    REFUSES(qc_unary_of(&u, &gelu, ST), QC_UNSUPPORTED, "");
+    SHOULD(strstr(failure.message, "approximate is \"erf\""));
+    cr_expect_not(qc_unary_of(&u, &conv, ST));
+    SHOULD(strstr(failure.message, "Conv is not a function"));
 }

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Kernels that work through strides give the same results whatever the order of their inputs in memory: ONNX's node
    tests of one node, each kernel run alone. Reference: the expected outputs that ONNX ships with them. */
-#include <criterion/criterion.h>
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "kernel_run.h"
 #include "node_case.h"
 #include "onnx/read/import.h"
 #include "tensor_near.h"
+#include "tests/check.h"
 
 #ifndef QC_ONNX_TESTDATA
 #define QC_ONNX_TESTDATA "/usr/share/libonnx-testdata/data/node"
@@ -50,18 +47,17 @@ static unsigned run_case(const struct node_case *c, const char *name, const stru
     for (enum memory m = MEMORY_ROW; m < MEMORY_COUNT; m++) {
         struct qc_tensor *outputs[NODE_CASE_PORTS] = {0};
         const struct qc_tensor *inputs[NODE_CASE_PORTS] = {0};
-        struct qc_status st = QC_STATUS_INIT;
         const struct kernel_run_options options = {.memory = m};
         for (unsigned i = 0; i < n->input_count; i++) inputs[i] = data_of(c, g, n->inputs[i]);
-        bool ok = kernel_run(outputs, g, 1, inputs, &options, &st);
+        bool ok = kernel_run(outputs, g, 1, inputs, &options, ST);
         for (unsigned k = 0; k < n->output_count; k++) {
             if (ok) {
                 const struct qc_tensor want = node_case_as(c->outputs[k], outputs[k]->dtype);
-                ok = tensor_near(outputs[k], &want, node_case_tolerance(name), &st);
+                ok = tensor_near(outputs[k], &want, node_case_tolerance(name), ST);
             }
             qc_tensor_unref(outputs[k]);
         }
-        if (!ok) cr_log_error("%s, memory order %d: %s", name, (int)m, st.message);
+        if (!ok) cr_log_error("%s, memory order %d: %s", name, (int)m, failure.message);
         failed += !ok;
     }
     return failed;
@@ -78,10 +74,9 @@ Test(kernel_memory, any_order_gives_what_onnx_expects)
         char path[4096];
         struct node_case *c = NULL;
         struct qc_graph *g = NULL;
-        struct qc_status st = QC_STATUS_INIT;
         snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
-        if (!node_case_out_of_scope(entries[i]->d_name) && node_case_read(&c, path, NODE_CASE_BOUND, &st) &&
-            c->readable && c->op_count == 1 && qc_onnx_import_memory(&g, NULL, c->model, c->model_size, NULL, &st) &&
+        if (!node_case_out_of_scope(entries[i]->d_name) && node_case_read(&c, path, NODE_CASE_BOUND, ST) &&
+            c->readable && c->op_count == 1 && qc_onnx_import_memory(&g, NULL, c->model, c->model_size, NULL, ST) &&
             fits(g)) {
             ran++;
             failed += run_case(c, entries[i]->d_name, g);

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Kernels alone on the cases of kernel_reference.txt. Reference: numpy and ONNX Runtime (make_kernel_reference.py). */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "kernel_run.h"
 #include "tensor_near.h"
-#include "tests/graph_reader/test_graph.h"
+#include "tests/check.h"
 
 enum { WANTS = 8 };
 
@@ -47,13 +43,12 @@ static const char *next_case(struct entry *e, const char *text)
         } else if (strncmp(text, "late ", 5) == 0) {
             e->late = strtoull(text + 5, NULL, 10);
         } else if (strncmp(text, "want ", 5) == 0) {
-            char *want = NULL;
+            QC_FREED char *want = NULL;
             append(&want, head, strlen(head));
             append(&want, "const %1 ", 9);
             append(&want, text + 5, n - 5);
             cr_assert(e->want_count < WANTS);
             e->wants[e->want_count++] = test_graph(want);
-            free(want);
         } else {
             append(&e->graph, text, n);
         }
@@ -83,11 +78,10 @@ static bool run_once(const struct entry *e, const struct qc_graph *g, enum memor
 Test(kernel, gives_what_numpy_and_onnx_runtime_give)
 {
     struct qc_arena *a = qc_arena_new();
-    struct qc_status st = QC_STATUS_INIT;
     void *data;
     size_t size;
     unsigned count = 0, failed = 0;
-    cr_assert(qc_file_read(&data, &size, QC_TEST_SOURCE "/tests/simq/kernel_reference.txt", a, &st), "%s", st.message);
+    MUST(qc_file_read(&data, &size, QC_TEST_SOURCE "/tests/simq/kernel_reference.txt", a, ST));
     struct entry e;
     for (const char *text = next_case(&e, data); text; text = next_case(&e, text)) {
         struct qc_graph *g = test_graph(e.graph);

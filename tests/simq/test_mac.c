@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Conv, ConvTranspose, Gemm, MatMul against the sums that ONNX defines, written as loops. Small integers: exact. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <string.h>
 
 #include "simq/plan/plan_parts.h"
+#include "tests/check.h"
 
 static struct qc_status st;
 static uint64_t state = 3;
@@ -273,8 +271,8 @@ Test(mac, matrix_products)
     for (size_t c = 0; c < sizeof products / sizeof *products; c++) {
         const struct product *q = &products[c];
         for (int constant = 0; constant < 2; constant++) {
-            struct qc_tensor *a = tensor(&q->a), *b = tensor(&q->b);
-            struct qc_graph *g = qc_graph_new(&st);
+            OWN(qc_tensor) *a = tensor(&q->a), *b = tensor(&q->b);
+            OWN(qc_graph) *g = qc_graph_new(&st);
             const qc_id in[] = {qc_graph_add_input(g, "a", QC_F32, &q->a, &st),
                                 constant ? qc_graph_add_constant(g, "b", b, &st)
                                          : qc_graph_add_input(g, "b", QC_F32, &q->b, &st)};
@@ -282,8 +280,8 @@ Test(mac, matrix_products)
             const qc_id y = qc_graph_add(g, &d, &st);
             cr_assert(y && qc_graph_add_output(g, "y", y, &st), "%s", st.message);
             cr_assert(qc_shape_equal(&qc_value(g, y)->type.shape, &q->y), "case %zu", c);
-            struct qc_plan *p;
-            struct qc_runner *r;
+            OWN(qc_plan) *p = NULL;
+            OWN(qc_runner) *r = NULL;
             const struct qc_shape shapes[] = {q->a, q->b};
             cr_assert(qc_plan_new(&p, g, shapes, NULL, &st) && qc_runner_new(&r, p, &st), "case %zu: %s", c,
                       st.message);
@@ -304,11 +302,6 @@ Test(mac, matrix_products)
                             sum += element(a, &batch, at, i, k, true) * element(b, &batch, at, k, j, false);
                         cr_assert_eq(got[(at * rows + i) * columns + j], sum, "case %zu constant %d", c, constant);
                     }
-            qc_runner_free(r);
-            qc_plan_free(p);
-            qc_graph_free(g);
-            qc_tensor_unref(a);
-            qc_tensor_unref(b);
         }
     }
 }
@@ -324,9 +317,8 @@ Test(mac, gemm)
             const bool ta = how & 1, tb = how & 2;
             const float alpha = factors[how / 4][0], beta = factors[how / 4][1];
             const struct qc_shape as = ta ? QC_SHAPE(7, 5) : QC_SHAPE(5, 7), bs = tb ? QC_SHAPE(6, 7) : QC_SHAPE(7, 6);
-            struct qc_tensor *a = tensor(&as), *b = tensor(&bs),
-                             *bias = biases[c].rank >= 0 ? tensor(&biases[c]) : NULL;
-            struct qc_graph *g = qc_graph_new(&st);
+            OWN(qc_tensor) *a = tensor(&as), *b = tensor(&bs), *bias = biases[c].rank >= 0 ? tensor(&biases[c]) : NULL;
+            OWN(qc_graph) *g = qc_graph_new(&st);
             const qc_id in[] = {qc_graph_add_input(g, "a", QC_F32, &as, &st), qc_graph_add_constant(g, "b", b, &st),
                                 bias ? qc_graph_add_constant(g, "c", bias, &st) : 0};
             const struct qc_attr attrs[] = {QC_INT("transA", ta), QC_INT("transB", tb), QC_FLOAT("alpha", alpha),
@@ -337,8 +329,8 @@ Test(mac, gemm)
             const struct qc_node_def relu = {.op = QC_OP_Relu, .input_count = 1, .inputs = &y};
             y = qc_graph_add(g, &relu, &st);
             cr_assert(y && qc_graph_add_output(g, "y", y, &st), "%s", st.message);
-            struct qc_plan *p;
-            struct qc_runner *r;
+            OWN(qc_plan) *p = NULL;
+            OWN(qc_runner) *r = NULL;
             cr_assert(qc_plan_new(&p, g, &as, NULL, &st) && qc_runner_new(&r, p, &st), "%s", st.message);
             memcpy(qc_runner_input(r, 0).data, a->data, a->bytes);
             cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
@@ -357,11 +349,5 @@ Test(mac, gemm)
                     const float want = fmaxf(0, alpha * sum + beta * add);
                     cr_assert_eq(((float *)qc_runner_output(r, 0).data)[i * 6 + j], want, "bias %zu how %d", c, how);
                 }
-            qc_runner_free(r);
-            qc_plan_free(p);
-            qc_graph_free(g);
-            qc_tensor_unref(a);
-            qc_tensor_unref(b);
-            qc_tensor_unref(bias);
         }
 }

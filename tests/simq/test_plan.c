@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The planner against a simple interpreter: each node alone, row-major, in separate memory. Data are small integers in
    float32, so results do not depend on the order of sums and are compared bit for bit. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/pool.h"
 #include "simq/plan/plan_parts.h"
+#include "tests/check.h"
 #include "tests/simq/plan_print.h"
 
 enum { LIVE = 64 };
@@ -44,10 +41,9 @@ static qc_id add(struct maker *m, enum qc_op op, unsigned inputs, const qc_id *i
 
 static qc_id constant(struct maker *m, enum qc_dtype t, const struct qc_shape *s, const void *data)
 {
-    struct qc_tensor *tensor = qc_tensor_of(t, s, data, &m->st);
+    OWN(qc_tensor) *tensor = qc_tensor_of(t, s, data, &m->st);
     qc_id v = tensor ? qc_graph_add_constant(m->g, NULL, tensor, &m->st) : 0;
     cr_assert(v, "%s", m->st.message);
-    qc_tensor_unref(tensor);
     return v;
 }
 
@@ -59,10 +55,9 @@ static qc_id ints(struct maker *m, size_t n, const int64_t *v)
 
 static qc_id weights(struct maker *m, const struct qc_shape *s, int64_t most)
 {
-    struct qc_tensor *t = qc_tensor_new(QC_F32, s, &m->st);
+    OWN(qc_tensor) *t = qc_tensor_new(QC_F32, s, &m->st);
     for (size_t i = 0; i < t->count; i++) ((float *)t->data)[i] = (float)(pick(m, 2 * most + 1) - most);
     qc_id v = qc_graph_add_constant(m->g, NULL, t, &m->st);
-    qc_tensor_unref(t);
     return v;
 }
 
@@ -258,9 +253,8 @@ static struct qc_graph *random_graph(uint64_t seed)
 /* Each node alone. */
 static struct qc_tensor **reference(const struct qc_graph *g, struct qc_tensor *const inputs[])
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_tensor **value = calloc(g->value_count + 1, sizeof *value);
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     for (size_t i = 0; i < g->input_count; i++) value[g->inputs[i].value] = qc_tensor_ref(inputs[i]);
     for (size_t v = 1; v <= g->value_count; v++)
         if (g->values[v].constant) value[v] = qc_tensor_ref(g->values[v].constant);
@@ -269,9 +263,8 @@ static struct qc_tensor **reference(const struct qc_graph *g, struct qc_tensor *
         struct qc_view in[8];
         for (unsigned i = 0; i < n->input_count; i++)
             in[i] = n->inputs[i] ? qc_view_of_tensor(value[n->inputs[i]]) : QC_VIEW_ABSENT;
-        cr_assert(qc_evaluate_views(&value[n->outputs], g, n, in, &st), "%s", st.message);
+        MUST(qc_evaluate_views(&value[n->outputs], g, n, in, ST));
     }
-    qc_arena_free(a);
     return value;
 }
 
@@ -284,13 +277,12 @@ struct watch {
 
 static bool equal(const struct qc_view *got, const struct qc_tensor *want)
 {
-    struct qc_tensor *t = qc_tensor_new(got->dtype, &want->shape, &(struct qc_status){0});
+    OWN(qc_tensor) *t = qc_tensor_new(got->dtype, &want->shape, &(struct qc_status){0});
     const struct qc_view row = qc_view_of_tensor(t);
     const struct qc_shape shape = qc_shape_of(got->rank, got->dim);
     bool same = got->dtype == want->dtype && qc_shape_equal(&shape, &want->shape);
     if (same) qc_view_copy(&row, got);
     for (size_t i = 0; same && i < t->count; i++) same = ((float *)t->data)[i] == ((const float *)want->data)[i];
-    qc_tensor_unref(t);
     return same;
 }
 
@@ -305,15 +297,12 @@ static bool watch(void *user, size_t index, const struct qc_view *v, struct qc_s
 
 static void print_plan(const struct qc_plan *p)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    char *text = plan_print(p, &st);
-    fputs(text ? text : st.message, stderr);
-    free(text);
+    QC_FREED char *text = plan_print(p, ST);
+    fputs(text ? text : failure.message, stderr);
 }
 
 static void check(const struct qc_graph *g, uint64_t seed, unsigned every)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_tensor *inputs[2];
     struct qc_shape shapes[2];
     struct qc_plan *p;
@@ -321,27 +310,27 @@ static void check(const struct qc_graph *g, uint64_t seed, unsigned every)
     uint64_t state = seed;
     for (size_t i = 0; i < 2; i++) {
         shapes[i] = g->values[g->inputs[i].value].type.shape;
-        inputs[i] = qc_tensor_new(QC_F32, &shapes[i], &st);
+        inputs[i] = qc_tensor_new(QC_F32, &shapes[i], ST);
         for (size_t k = 0; k < inputs[i]->count; k++) {
             state = state * UINT64_C(6364136223846793005) + 1;
             ((float *)inputs[i]->data)[k] = (float)((int64_t)((state >> 33) % 17) - 8);
         }
     }
-    struct qc_tensor **want = reference(g, inputs);
-    qc_id *observed = calloc(g->value_count + 1, sizeof *observed);
-    unsigned *seen = calloc(g->value_count + 1, sizeof *seen);
+    QC_FREED struct qc_tensor **want = reference(g, inputs);
+    QC_FREED qc_id *observed = calloc(g->value_count + 1, sizeof *observed);
+    QC_FREED unsigned *seen = calloc(g->value_count + 1, sizeof *seen);
     struct qc_plan_options o = {.observed = observed};
     for (size_t v = 1; every && v <= g->value_count; v++)
         if (v % every == 0 && g->values[v].type.dtype == QC_F32) observed[o.observed_count++] = (qc_id)v;
-    cr_assert(qc_plan_new(&p, g, shapes, &o, &st), "seed %llu: %s", (unsigned long long)seed, st.message);
-    cr_assert(qc_runner_new(&r, p, &st), "%s", st.message);
+    cr_assert(qc_plan_new(&p, g, shapes, &o, ST), "seed %llu: %s", (unsigned long long)seed, failure.message);
+    MUST(qc_runner_new(&r, p, ST));
     struct watch w = {.g = g, .want = want, .observed = observed, .seen = seen};
     for (unsigned round = 1; round <= 3; round++) {
         const bool whole = round != 2;
         for (size_t i = 0; i < 2; i++) memcpy(qc_runner_input(r, i).data, inputs[i]->data, inputs[i]->bytes);
-        if (!(whole ? qc_runner_run : qc_runner_observe)(r, watch, &w, &st)) {
+        if (!(whole ? qc_runner_run : qc_runner_observe)(r, watch, &w, ST)) {
             print_plan(p);
-            cr_assert_fail("seed %llu: %s", (unsigned long long)seed, st.message);
+            cr_assert_fail("seed %llu: %s", (unsigned long long)seed, failure.message);
         }
         for (size_t i = 0; i < o.observed_count; i++)
             cr_assert_eq(seen[i], round, "observed value %zu was reported %u times", i, seen[i]);
@@ -357,17 +346,13 @@ static void check(const struct qc_graph *g, uint64_t seed, unsigned every)
     qc_plan_free(p);
     for (size_t v = 0; v <= g->value_count; v++) qc_tensor_unref(want[v]);
     for (size_t i = 0; i < 2; i++) qc_tensor_unref(inputs[i]);
-    free(want);
-    free(observed);
-    free(seen);
 }
 
 Test(plan, random_graphs_equal_node_by_node)
 {
     for (uint64_t seed = 1; seed <= 150; seed++) {
-        struct qc_graph *g = random_graph(seed);
+        OWN(qc_graph) *g = random_graph(seed);
         check(g, seed, 0);
         check(g, seed, 1 + (unsigned)(seed % 5));
-        qc_graph_free(g);
     }
 }

@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Plans of large shapes: memory is refused before it is allocated, and constants that are too large to fold are
    computed by a step, with the same result. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/resident.h"
 #include "graph/infer/folding.h"
 #include "simq/plan/plan.h"
+#include "tests/check.h"
 #include "tests/graph_reader/graph_reader.h"
 
 enum { MIB = 1 << 20 };
 
 static struct qc_graph *graph(const char *body)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = NULL;
     char text[1024];
     qc_text(text, sizeof text, "graph \"g\" opset 13\ninput %%1 \"x\" f32[2,3,8,8]\n%s", body);
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s\n%s", st.message, text);
+    cr_assert(qc_graph_parse(&g, text, strlen(text), ST), "%s\n%s", failure.message, text);
     return g;
 }
 
@@ -48,29 +45,27 @@ Test(plan_budget, large_values_are_refused_by_name_before_memory_is_taken)
          "MiB"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_graph *g = graph(cases[i].body);
+        OWN(qc_graph) *g = graph(cases[i].body);
         struct qc_plan *p = NULL;
         const size_t before = qc_resident_bytes();
-        cr_expect_not(planned(&p, g, &st), "%s", cases[i].what);
-        cr_expect(st.code == QC_MACHINE && strstr(st.message, cases[i].says) && strstr(st.message, "--memory-limit"),
-                  "%s: %s", cases[i].what, st.message);
+        cr_expect_not(planned(&p, g, ST), "%s", cases[i].what);
+        cr_expect(failure.code == QC_MACHINE && strstr(failure.message, cases[i].says) &&
+                      strstr(failure.message, "--memory-limit"),
+                  "%s: %s", cases[i].what, failure.message);
         cr_expect_lt(qc_resident_bytes(), before + 64 * MIB, "%s", cases[i].what);
-        qc_graph_free(g);
     }
 }
 
 Test(plan_budget, the_users_limit_holds_for_what_is_computed_ahead)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = graph("const %2 i64[1] = {16777216}\n%3 = ConstantOfShape(%2)\n%4 = ReduceSum(%3) "
-                               "{keepdims=0}\n%5 = Add(%1, %4)\noutput \"y\" %5\n");
+    OWN(qc_graph) *g = graph("const %2 i64[1] = {16777216}\n%3 = ConstantOfShape(%2)\n%4 = ReduceSum(%3) "
+                             "{keepdims=0}\n%5 = Add(%1, %4)\noutput \"y\" %5\n");
     struct qc_plan *p = NULL;
     g->budget.memory_limit = qc_resident_bytes() + 32 * MIB;
-    cr_expect_not(planned(&p, g, &st));
-    cr_expect(st.code == QC_MACHINE && strstr(st.message, "ConstantOfShape") && strstr(st.message, "64.0 MiB"), "%s",
-              st.message);
-    qc_graph_free(g);
+    cr_expect_not(planned(&p, g, ST));
+    cr_expect(failure.code == QC_MACHINE && strstr(failure.message, "ConstantOfShape") &&
+                  strstr(failure.message, "64.0 MiB"),
+              "%s", failure.message);
 }
 
 /* Range, ConstantOfShape, Concat, Cast, Mul, ReduceSum of constants: folded, and as steps where each constant is too
@@ -94,20 +89,16 @@ Test(plan_budget, what_is_not_folded_is_a_step_of_the_same_result)
             }
         }
         text[at] = '\0';
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_graph *g = graph(text);
-        struct qc_plan *p = NULL;
-        struct qc_runner *r = NULL;
-        cr_assert(planned(&p, g, &st) && qc_runner_new(&r, p, &st), "%s", st.message);
+        OWN(qc_graph) *g = graph(text);
+        OWN(qc_plan) *p = NULL;
+        OWN(qc_runner) *r = NULL;
+        MUST(planned(&p, g, ST) && qc_runner_new(&r, p, ST));
         cr_expect_eq(qc_plan_runner_bytes(p) > 100 * MIB, i == 1, "%zu", qc_plan_runner_bytes(p));
         struct qc_view x = qc_runner_input(r, 0);
         memset(x.data, 0, 2 * 3 * 8 * 8 * sizeof(float));
-        cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+        MUST(qc_runner_run(r, NULL, NULL, ST));
         const float last = i ? 33999999.0f : 999.0f, *y = qc_runner_output(r, 0).data;
         cr_expect_float_eq(y[0] / (last * last), 1, 1e-6, "%g", (double)y[0]);
-        qc_runner_free(r);
-        qc_plan_free(p);
-        qc_graph_free(g);
     }
 }
 
@@ -136,12 +127,11 @@ Test(plan_budget, cost_of_nodes)
         } else {
             snprintf(body, sizeof body, "%s", cases[i].body);
         }
-        struct qc_graph *g = graph(body);
+        OWN(qc_graph) *g = graph(body);
         size_t bytes;
         uint64_t work;
         qc_node_cost(&bytes, &work, g, &g->nodes[1]);
         cr_expect_eq(bytes, cases[i].bytes, "%s: %zu", cases[i].body, bytes);
         cr_expect_eq(work, cases[i].work, "%s: %llu", cases[i].body, (unsigned long long)work);
-        qc_graph_free(g);
     }
 }

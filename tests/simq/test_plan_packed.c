@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weights shared by several nodes are packed once; large ones are packed by all workers. */
-#include <criterion/criterion.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include "base/pool.h"
@@ -11,22 +8,21 @@
 #include "simq/kernels/integer/int_mac.h"
 #include "simq/kernels/integer/tile.h"
 #include "simq/plan/plan.h"
+#include "tests/check.h"
 #include "tests/graph_reader/graph_reader.h"
 
 /* Runs a graph of one input once, and frees it. y: its first `count` results. Returns the bytes that the plan holds. */
 static size_t run_once(float *y, size_t count, struct qc_graph *g, const struct qc_shape *shape,
                        const struct qc_plan_options *how, const float *x, struct qc_status *st)
 {
-    struct qc_plan *p = NULL;
-    struct qc_runner *r = NULL;
+    OWN(qc_plan) *p = NULL;
+    OWN(qc_runner) *r = NULL;
     cr_assert(qc_plan_new(&p, g, shape, how, st) && qc_runner_new(&r, p, st), "%s", st->message);
     const struct qc_view in = qc_runner_input(r, 0);
     memcpy(in.data, x, qc_view_count(&in) * sizeof *x);
     cr_assert(qc_runner_run(r, NULL, NULL, st), "%s", st->message);
     memcpy(y, qc_runner_output(r, 0).data, count * sizeof *y);
     const size_t bytes = qc_plan_constant_bytes(p);
-    qc_runner_free(r);
-    qc_plan_free(p);
     qc_graph_free(g);
     return bytes;
 }
@@ -36,7 +32,6 @@ enum { SIDE = 256, BYTES = SIDE * SIDE * 4, TEXT = 4096 };
 /* Bytes that a plan holds of `count` products in a row, all of the same matrix; the results are of the first row. */
 static size_t packed_bytes(const char *op, int count, float *y)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = NULL;
     const struct qc_shape shape = QC_SHAPE(4, SIDE);
     float ones[4 * SIDE];
@@ -50,9 +45,9 @@ static size_t packed_bytes(const char *op, int count, float *y)
     for (int i = 0; i < count; i++, at += strlen(text + at))
         qc_text(text + at, (unsigned)(TEXT - at), "%%%d = %s(%%%d, %%3)\n", i + 4, op, i ? i + 3 : 1);
     qc_text(text + at, (unsigned)(TEXT - at), "output \"y\" %%%d\n", count + 3);
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s\n%s", st.message, text);
+    cr_assert(qc_graph_parse(&g, text, strlen(text), ST), "%s\n%s", failure.message, text);
     for (int i = 0; i < 4 * SIDE; i++) ones[i] = 1;
-    return run_once(y, 1, g, &shape, NULL, ones, &st);
+    return run_once(y, 1, g, &shape, NULL, ones, ST);
 }
 
 Test(plan_packed, products_of_one_matrix_pack_it_once)
@@ -124,7 +119,7 @@ Test(plan_packed, integers_and_their_sums_are_packed_by_workers)
                                     .panels = 7,
                                     .blocks = blocks,
                                     .channels = CHANNELS};
-    int8_t *w = malloc(GROUPS * NUMBERS);
+    QC_FREED int8_t *w = malloc(GROUPS * NUMBERS);
     uint8_t *to[2] = {malloc(ALL), malloc(ALL)};
     int32_t *sums[2] = {malloc(GROUPS * CHANNELS * sizeof(int32_t)), malloc(GROUPS * CHANNELS * sizeof(int32_t))};
     for (size_t i = 0; i < GROUPS * NUMBERS; i++) w[i] = (int8_t)(i * 31 % 127);
@@ -147,7 +142,6 @@ Test(plan_packed, integers_and_their_sums_are_packed_by_workers)
         free(to[k]);
         free(sums[k]);
     }
-    free(w);
 }
 
 /* A product of integers whose weights are as large as those that large models pack in temporary files. */
@@ -163,31 +157,30 @@ static qc_id step_of(struct qc_graph *g, enum qc_op op, unsigned count, const qc
 /* Sets y to the results, [ROWS][WIDE]. Returns the bytes that the plan holds. */
 static size_t large_product(float *y, bool simulated, bool spills, bool many_runs)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
+    struct qc_graph *g = qc_graph_new(ST);
     float of_rows[ROWS * WIDE];
     const struct qc_shape rows = QC_SHAPE(ROWS, WIDE), square = QC_SHAPE(WIDE, WIDE);
     const struct qc_qparams defs[] = {{.name = "x", .dtype = QC_U8}, {.name = "w", .dtype = QC_I8, .is_weight = true}};
     const float scales[] = {0.03f, 0.001f};
     const int32_t zeros[] = {117, 0};
-    struct qc_tensor *t = qc_tensor_new(QC_I8, &square, &st);
+    struct qc_tensor *t = qc_tensor_new(QC_I8, &square, ST);
     qc_id of[2], q[2];
     g->simulated = simulated;
     g->spills = spills;
     for (size_t i = 0; i < HELD; i++) ((int8_t *)t->data)[i] = (int8_t)(i * i % 11 - 5); /* sums below 2^24 */
-    const qc_id x = qc_graph_add_input(g, "x", QC_F32, &rows, &st);
+    const qc_id x = qc_graph_add_input(g, "x", QC_F32, &rows, ST);
     for (int i = 0; i < 2; i++) {
-        q[i] = qc_graph_add_quantizer(g, &defs[i], &st);
-        cr_assert(qc_graph_bind_quantizer(g, q[i], 1, &scales[i], &zeros[i], &st), "%s", st.message);
+        q[i] = qc_graph_add_quantizer(g, &defs[i], ST);
+        MUST(qc_graph_bind_quantizer(g, q[i], 1, &scales[i], &zeros[i], ST));
     }
-    of[0] = step_of(g, QC_OP_Quantize, 1, &x, q[0], &st);
-    of[1] = qc_graph_add_affine_constant(g, "w", t, q[1], 0, &st);
+    of[0] = step_of(g, QC_OP_Quantize, 1, &x, q[0], ST);
+    of[1] = qc_graph_add_affine_constant(g, "w", t, q[1], 0, ST);
     qc_tensor_unref(t);
-    const qc_id sum = step_of(g, QC_OP_MatMul, 2, of, qc_graph_add_product(g, q[0], q[1], &st), &st);
+    const qc_id sum = step_of(g, QC_OP_MatMul, 2, of, qc_graph_add_product(g, q[0], q[1], ST), ST);
     const struct qc_plan_options how = {.many_runs = many_runs};
-    cr_assert(qc_graph_add_output(g, "y", step_of(g, QC_OP_Dequantize, 1, &sum, 0, &st), &st), "%s", st.message);
+    MUST(qc_graph_add_output(g, "y", step_of(g, QC_OP_Dequantize, 1, &sum, 0, ST), ST));
     fill(of_rows, ROWS * WIDE);
-    return run_once(y, ROWS * WIDE, g, &rows, &how, of_rows, &st);
+    return run_once(y, ROWS * WIDE, g, &rows, &how, of_rows, ST);
 }
 
 /* If files may be as large as the integers, but not as these and their padding, the weights are read at run time. */

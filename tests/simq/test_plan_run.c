@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Plan and runner: refusals, fusion, workers, memory, qparams that are off. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/pool.h"
 #include "simq/plan/plan.h"
+#include "tests/check.h"
 #include "tests/graph_reader/graph_reader.h"
 #include "tests/simq/plan_print.h"
 
@@ -31,10 +28,9 @@ static qc_id add(struct qc_graph *g, enum qc_op op, const char *name, unsigned i
 
 static qc_id weights(struct qc_graph *g, const struct qc_shape *s, unsigned seed)
 {
-    struct qc_tensor *t = qc_tensor_new(QC_F32, s, &st);
+    OWN(qc_tensor) *t = qc_tensor_new(QC_F32, s, &st);
     for (size_t i = 0; i < t->count; i++) ((float *)t->data)[i] = (float)((i * 7919 + seed) % 31) * 0.01f - 0.15f;
     qc_id v = qc_graph_add_constant(g, NULL, t, &st);
-    qc_tensor_unref(t);
     return v;
 }
 
@@ -110,14 +106,13 @@ static void fill(struct qc_runner *r, size_t sample)
 
 static void run(struct qc_plan *p, size_t sample, float *y, size_t count)
 {
-    struct qc_runner *r;
+    OWN(qc_runner) *r = NULL;
     cr_assert(qc_runner_new(&r, p, &st), "%s", st.message);
     fill(r, sample);
     cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
     const struct qc_view v = qc_runner_output(r, 0);
     cr_assert_eq(qc_view_count(&v), count);
     memcpy(y, v.data, count * sizeof *y);
-    qc_runner_free(r);
 }
 
 static size_t lines(const char *text)
@@ -261,16 +256,14 @@ Test(plan_run, samples_of_a_batch_equal_samples_alone)
 Test(plan_run, a_stack_needs_the_memory_of_its_widest_place)
 {
     st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
+    OWN(qc_graph) *g = qc_graph_new(&st);
     const struct qc_shape s = QC_SHAPE(1, 4, 64, 64);
     qc_id v = qc_graph_add_input(g, "x", QC_F32, &s, &st);
     for (int i = 0; i < 50; i++) v = add(g, i % 2 ? QC_OP_Sigmoid : QC_OP_Softmax, NULL, 1, &v, 0, NULL, 0);
     cr_assert(qc_graph_add_output(g, "y", v, &st));
-    struct qc_plan *p;
+    OWN(qc_plan) *p = NULL;
     cr_assert(qc_plan_new(&p, g, &s, NULL, &st), "%s", st.message);
     cr_assert_lt(qc_plan_runner_bytes(p), 3 * 4 * 64 * 64 * sizeof(float));
-    qc_plan_free(p);
-    qc_graph_free(g);
 }
 
 static void refused(const struct qc_graph *g, struct qc_shape s, enum qc_code code, const char *says)
@@ -295,7 +288,7 @@ Test(plan_run, wrong_shapes_are_named)
 Test(plan_run, all_ops_that_cannot_run_are_named)
 {
     st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
+    OWN(qc_graph) *g = qc_graph_new(&st);
     const struct qc_shape s = QC_SHAPE(1, 8);
     const qc_id x = qc_graph_add_input(g, "x", QC_F64, &s, &st);
     qc_id v = add(g, QC_OP_Softmax, "first", 1, &x, 0, NULL, 0);
@@ -309,13 +302,12 @@ Test(plan_run, all_ops_that_cannot_run_are_named)
     }
     cr_assert_eq(st.code, QC_UNSUPPORTED, "%s", st.message);
     cr_assert(strstr(st.message, "'second'") && !strstr(st.message, "'fine'"), "%s", st.message);
-    qc_graph_free(g);
 }
 
 Test(plan_run, evaluate_gives_stored_integers)
 {
     st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
+    OWN(qc_graph) *g = qc_graph_new(&st);
     const float data[] = {-1, 0.24f, 0.25f, 0.75f, 200, 1.25f}, scale[] = {0.5f, 0.25f};
     const int32_t zero[] = {3, -2};
     const struct qc_shape s = QC_SHAPE(2, 3);
@@ -335,14 +327,12 @@ Test(plan_run, evaluate_gives_stored_integers)
     cr_assert(q->dtype == QC_F32 && memcmp(q->data, data, sizeof data) == 0);
     qc_tensor_unref(q);
     qc_tensor_unref(t);
-    qc_graph_free(g);
 }
 
 static qc_id scalar(struct qc_graph *g, enum qc_dtype t, const void *data)
 {
-    struct qc_tensor *tensor = qc_tensor_of(t, &QC_SCALAR, data, &st);
+    OWN(qc_tensor) *tensor = qc_tensor_of(t, &QC_SCALAR, data, &st);
     const qc_id v = qc_graph_add_constant(g, NULL, tensor, &st);
-    qc_tensor_unref(tensor);
     return v;
 }
 
@@ -354,24 +344,20 @@ Test(plan_run, quantize_linear_and_dequantize_linear_are_one_step)
     for (int k = 0; k < 3; k++) {
         const float scale = 0.013f * (float)(k + 1);
         st = QC_STATUS_INIT;
-        struct qc_graph *g = qc_graph_new(&st);
+        OWN(qc_graph) *g = qc_graph_new(&st);
         qc_id v[] = {qc_graph_add_input(g, "x", QC_F32, &s, &st), scalar(g, QC_F32, &scale),
                      scalar(g, QC_U8, &zeros[k])};
         const qc_id q = v[0] = add(g, QC_OP_QuantizeLinear, "q", 3, v, 0, NULL, 0);
         cr_assert(qc_graph_add_output(g, "y", add(g, QC_OP_DequantizeLinear, "dq", 3, v, 0, NULL, 0), &st));
         const struct qc_plan_options o = {.observed_count = 1, .observed = &q};
-        struct qc_plan *p = plan_of(g, 1, NULL), *apart = plan_of(g, 1, &o);
-        char *text = plan_print(p, &st);
+        OWN(qc_plan) *p = plan_of(g, 1, NULL), *apart = plan_of(g, 1, &o);
+        QC_FREED char *text = plan_print(p, &st);
         float y[432], z[432];
         cr_assert_eq(lines(text), 2, "%s", text);
         run(p, 0, y, 432);
         run(apart, 0, z, 432);
         cr_assert_eq(memcmp(y, z, sizeof y), 0);
         cr_assert_neq(y[0], -1.0f, "the numbers must be rounded");
-        free(text);
-        qc_plan_free(p);
-        qc_plan_free(apart);
-        qc_graph_free(g);
     }
 }
 
@@ -396,10 +382,10 @@ Test(plan_run, clamp_behind_a_batch_norm_is_part_of_it)
     for (int clip = 0; clip < 2; clip++) {
         float y[2][COUNT];
         for (int both = 0; both < 2; both++) {
-            struct qc_graph *g = normalised(clip, both);
-            struct qc_plan *p = plan_of(g, 1, NULL);
-            struct qc_runner *r;
-            char *text = plan_print(p, &st);
+            OWN(qc_graph) *g = normalised(clip, both);
+            OWN(qc_plan) *p = plan_of(g, 1, NULL);
+            OWN(qc_runner) *r = NULL;
+            QC_FREED char *text = plan_print(p, &st);
             cr_expect_eq(!strstr(text, clip ? "clip" : "relu"), !both, "%s", text);
             cr_assert(qc_runner_new(&r, p, &st), "%s", st.message);
             fill(r, 1);
@@ -411,10 +397,6 @@ Test(plan_run, clamp_behind_a_batch_norm_is_part_of_it)
             const struct qc_view v = qc_runner_output(r, 0);
             cr_assert_eq(qc_view_count(&v), COUNT);
             memcpy(y[both], v.data, sizeof y[both]);
-            free(text);
-            qc_runner_free(r);
-            qc_plan_free(p);
-            qc_graph_free(g);
         }
         cr_expect_eq(memcmp(y[0], y[1], sizeof y[0]), 0);
         cr_expect(isnan(y[0][5]));
@@ -426,21 +408,20 @@ Test(plan_run, batch_norm_is_the_formula)
 {
     enum { ROWS = 9, CHANNELS = 37, INNER = 5 };
     for (int64_t inner = 1; inner <= INNER; inner += INNER - 1) {
-        struct qc_graph *g = qc_graph_new(&st);
+        OWN(qc_graph) *g = qc_graph_new(&st);
         const struct qc_shape channels = QC_SHAPE(CHANNELS),
                               shape = inner == 1 ? QC_SHAPE(ROWS, CHANNELS) : QC_SHAPE(ROWS, CHANNELS, INNER);
         qc_id in[5] = {qc_graph_add_input(g, "x", QC_F32, &shape, &st)};
         const float *of[5] = {NULL};
         for (unsigned i = 1; i < 5; i++) {
-            struct qc_tensor *t = qc_tensor_new(QC_F32, &channels, &st);
+            OWN(qc_tensor) *t = qc_tensor_new(QC_F32, &channels, &st);
             for (int c = 0; c < CHANNELS; c++) ((float *)t->data)[c] = 0.1f + 0.3f * (float)((c * 7 + (int)i) % 11);
             in[i] = qc_graph_add_constant(g, NULL, t, &st);
             of[i] = t->data; /* owned by the graph, too */
-            qc_tensor_unref(t);
         }
         const qc_id y = add(g, QC_OP_BatchNormalization, "y", 5, in, 0, NULL, 0);
-        struct qc_plan *p;
-        struct qc_runner *r;
+        OWN(qc_plan) *p = NULL;
+        OWN(qc_runner) *r = NULL;
         cr_assert(qc_graph_add_output(g, "y", y, &st) && qc_plan_new(&p, g, &shape, NULL, &st) &&
                       qc_runner_new(&r, p, &st),
                   "%s", st.message);
@@ -458,16 +439,13 @@ Test(plan_run, batch_norm_is_the_formula)
             wrong += ((const float *)out.data)[i] != product + b;
         }
         cr_expect_eq(wrong, 0, "%zu of %zu, %lld inside the channels", wrong, qc_view_count(&out), (long long)inner);
-        qc_runner_free(r);
-        qc_plan_free(p);
-        qc_graph_free(g);
     }
 }
 
 Test(plan_run, nested_products_are_refused)
 {
     st = QC_STATUS_INIT;
-    struct qc_graph *g = qc_graph_new(&st);
+    OWN(qc_graph) *g = qc_graph_new(&st);
     const struct qc_shape s = QC_SHAPE(1, 8);
     qc_id x = qc_graph_add_input(g, "x", QC_F32, &s, &st);
     const struct qc_qparams def = {.name = "s", .dtype = QC_U8};
@@ -478,15 +456,14 @@ Test(plan_run, nested_products_are_refused)
         cr_assert(qc_graph_add_output(g, "y", add(g, QC_OP_Dequantize, "dq", 1, &x, 0, NULL, 0), &st));
         refused(g, s, QC_UNSUPPORTED, "product");
     }
-    qc_graph_free(g);
 }
 
 static bool observe_one(float *y, double *sum, const char *text, size_t observed, struct qc_status *status)
 {
     const struct qc_shape shapes[] = {QC_SHAPE(1, 2), QC_SHAPE(1)};
-    struct qc_graph *g = NULL;
-    struct qc_plan *p = NULL;
-    struct qc_runner *r = NULL;
+    OWN(qc_graph) *g = NULL;
+    OWN(qc_plan) *p = NULL;
+    OWN(qc_runner) *r = NULL;
     cr_assert(qc_graph_parse(&g, text, strlen(text), status), "%s", status->message);
     const qc_id a = qc_graph_find_value(g, "a");
     const struct qc_plan_options how = {.observed_count = observed, .observed = &a};
@@ -495,9 +472,6 @@ static bool observe_one(float *y, double *sum, const char *text, size_t observed
     memcpy(qc_runner_input(r, 1).data, &(int64_t){9}, sizeof(int64_t));
     const bool ok = qc_runner_observe(r, observe, sum, status);
     *y = *(const float *)qc_runner_output(r, 0).data;
-    qc_runner_free(r);
-    qc_plan_free(p);
-    qc_graph_free(g);
     return ok;
 }
 

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Convolutions and matrix products in float32: every instruction set and every order of memory gives the bits of the
    chain of fused multiply-adds that product_tile.h promises, with C's own fmaf as the reference. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "simq/kernels/real/product.h"
 #include "simq/kernels/real/product_tile.h"
-#include "tests/extent.h"
+#include "tests/check.h"
 
 static const enum qc_isa isas[] = {QC_ISA_PLAIN, QC_ISA_AVX2, QC_ISA_AVX512};
 
@@ -188,7 +184,6 @@ static struct qc_view tensor(int64_t n, int64_t c, const int64_t size[3], bool l
 
 static void convolution(const struct spatial *s, const struct way *way, enum qc_isa isa)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const size_t out = (size_t)(s->n * s->m * s->out[0] * s->out[1] * s->out[2]),
                  in = (size_t)(s->n * s->c * s->in[0] * s->in[1] * s->in[2]),
                  all = (size_t)(s->c * s->m / s->group * s->kernel[0] * s->kernel[1] * s->kernel[2]);
@@ -217,7 +212,7 @@ static void convolution(const struct spatial *s, const struct way *way, enum qc_
     memcpy(c.window.dilation, s->dilation, sizeof s->dilation);
     memcpy(c.window.pad_begin, s->begin, sizeof s->begin);
     struct qc_product *d;
-    cr_assert(qc_product_conv_new(&d, &c, &st), "%s", st.message);
+    MUST(qc_product_conv_new(&d, &c, ST));
     run(d, (struct qc_product_memory){.src = laid, .weights = w, .bias = bias, .dst = result});
     qc_product_free(d);
     qc_view_copy(&row_y, &vy);
@@ -272,7 +267,6 @@ static bool room_for_files = true;
 /* packs: NULL, or where the packed b is kept in a file. */
 static void product(const struct sizes *s, const struct way *way, enum qc_isa isa, struct qc_packed *packs)
 {
-    struct qc_status st = QC_STATUS_INIT;
     const int64_t batch_b = s->one_b ? 1 : s->batch;
     const size_t out = (size_t)(s->batch * s->rows * s->columns);
     float *a = numbers((size_t)(s->batch * s->rows * s->depth)),
@@ -308,7 +302,7 @@ static void product(const struct sizes *s, const struct way *way, enum qc_isa is
                                         .in_file = packs != NULL,
                                         .isa = isa};
     struct qc_product *d;
-    cr_assert(qc_product_matrix_new(&d, &m, &st), "%s", st.message);
+    MUST(qc_product_matrix_new(&d, &m, ST));
     if (packs) cr_expect_eq(qc_product_is_packed(d), room_for_files, "matrices %zu", (size_t)(s - matrices));
     run(d, (struct qc_product_memory){.src = a, .weights = b, .bias = bias, .dst = y});
     qc_product_free(d);
@@ -330,10 +324,9 @@ Test(product, matrices_are_the_same_chain_on_every_instruction_set)
 /* If the temporary file cannot be made, b is read at run time. */
 Test(product, matrices_packed_in_files_give_the_same_bits)
 {
-    struct qc_status st = QC_STATUS_INIT;
     for (int k = 0; k < 2; k++) {
         struct qc_packed *packs;
-        cr_assert(qc_packed_new(&packs, &st));
+        MUST(qc_packed_new(&packs, ST));
         room_for_files = k == 0;
         if (!room_for_files) setenv("TMPDIR", "/nowhere", 1);
         for (size_t s = 0; s < sizeof matrices / sizeof *matrices; s++)

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Quantized operators as they stand in files, on numbers whose results ONNX Runtime gave (golden_qlinear.txt, made by
    make_golden_qlinear.py): bit for bit. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "simq/plan/plan.h"
+#include "tests/check.h"
 #include "tests/graph_reader/graph_reader.h"
 
 /* Number of elements that differ. */
@@ -22,28 +20,23 @@ static size_t differing(const struct qc_tensor *got, const struct qc_tensor *wan
 
 static void check(const char *text, size_t size, size_t number)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL;
-    struct qc_tensor *got = NULL;
-    cr_assert(qc_graph_parse(&g, text, size, &st), "case %zu: %s", number, st.message);
+    OWN(qc_graph) *g = NULL;
+    OWN(qc_tensor) *got = NULL;
+    cr_assert(qc_graph_parse(&g, text, size, ST), "case %zu: %s", number, failure.message);
     const struct qc_tensor *want = qc_constant_of(g, g->outputs[1].value);
-    cr_assert(qc_evaluate(&got, g, (qc_id)g->node_count, &st), "case %zu: %s", number, st.message);
+    cr_assert(qc_evaluate(&got, g, (qc_id)g->node_count, ST), "case %zu: %s", number, failure.message);
     const size_t wrong = differing(got, want);
     cr_expect_eq(wrong, 0, "case %zu: %s: %zu of %zu elements differ", number,
                  qc_op_info(g->nodes[g->node_count].op)->name, wrong, want->count);
-    qc_tensor_unref(got);
-    qc_graph_free(g);
 }
 
 Test(qlinear, equals_onnx_runtime)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     void *bytes;
     size_t size, number = 0;
-    cr_assert(qc_file_read(&bytes, &size, QC_TEST_SOURCE "/tests/simq/golden_qlinear.txt", a, &st), "%s", st.message);
-    char *text = qc_arena_strndup(a, bytes, size, &st);
+    MUST(qc_file_read(&bytes, &size, QC_TEST_SOURCE "/tests/simq/golden_qlinear.txt", a, ST));
+    char *text = qc_arena_strndup(a, bytes, size, ST);
     for (char *end; text && (end = strstr(text, "---\n")); text = end + 4) check(text, (size_t)(end - text), ++number);
     cr_assert(number >= 80, "only %zu cases", number);
-    qc_arena_free(a);
 }

@@ -2,29 +2,25 @@
 /* Float32 steps where another order of them gives another level: requantize between quantizers, Add, Mul. Reference:
    the recipes of docs/numerics.md, written out here, on pairs of all levels; each case must tell the recipe from its
    neighbour. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <string.h>
 
 #include "simq/plan/plan.h"
+#include "tests/check.h"
 
 enum { LEVELS = 256, PAIRS = LEVELS * LEVELS };
-
-static struct qc_status st;
 
 static qc_id quantizer(struct qc_graph *g, const char *name, float scale, int32_t zero)
 {
     struct qc_qparams def = {.name = name, .dtype = QC_U8};
-    qc_id s = qc_graph_add_quantizer(g, &def, &st);
-    cr_assert(s && qc_graph_bind_quantizer(g, s, 1, &scale, &zero, &st), "%s", st.message);
+    qc_id s = qc_graph_add_quantizer(g, &def, ST);
+    MUST(s && qc_graph_bind_quantizer(g, s, 1, &scale, &zero, ST));
     return s;
 }
 
 static qc_id add(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *in, qc_id qparams)
 {
     struct qc_node_def def = {.op = op, .input_count = count, .inputs = in, .qparams = qparams};
-    qc_id v = qc_graph_add(g, &def, &st);
-    cr_assert(v, "%s", st.message);
+    qc_id v = qc_graph_add(g, &def, ST);
+    MUST(v);
     return v;
 }
 
@@ -33,33 +29,28 @@ static void run(uint8_t *y, enum qc_op op, const float scale[3], const int32_t z
 {
     static float x[2][PAIRS];
     const struct qc_shape shape = QC_SHAPE(PAIRS), shapes[2] = {shape, shape};
-    struct qc_graph *g = qc_graph_new(&st);
-    struct qc_plan *p = NULL;
-    struct qc_runner *r = NULL;
+    OWN(qc_graph) *g = qc_graph_new(ST);
+    OWN(qc_plan) *p = NULL;
+    OWN(qc_runner) *r = NULL;
     static const char *const names[] = {"a", "b", "c"};
     qc_id qparams_of[3], in[2];
     const unsigned count = op == QC_OP_Requantize ? 1 : 2;
     g->simulated = true;
     for (int i = 0; i < 3; i++) qparams_of[i] = quantizer(g, names[i], scale[i], zero[i]);
     for (unsigned i = 0; i < count; i++) {
-        qc_id v = qc_graph_add_input(g, i ? "y" : "x", QC_F32, &shape, &st);
+        qc_id v = qc_graph_add_input(g, i ? "y" : "x", QC_F32, &shape, ST);
         in[i] = add(g, QC_OP_Quantize, 1, &v, qparams_of[i]);
     }
     qc_id c = add(g, op, count, in, qparams_of[2]), out = add(g, QC_OP_Dequantize, 1, &c, 0);
-    cr_assert(qc_graph_add_output(g, "z", out, &st) && qc_plan_new(&p, g, shapes, NULL, &st) &&
-                  qc_runner_new(&r, p, &st),
-              "%s", st.message);
+    MUST(qc_graph_add_output(g, "z", out, ST) && qc_plan_new(&p, g, shapes, NULL, ST) && qc_runner_new(&r, p, ST));
     for (int k = 0; k < PAIRS; k++) {
         x[0][k] = (float)(k / LEVELS - zero[0]) * scale[0];
         x[1][k] = (float)(k % LEVELS - zero[1]) * scale[1];
     }
     for (unsigned i = 0; i < count; i++) memcpy(qc_runner_input(r, i).data, x[i], sizeof x[i]);
-    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+    MUST(qc_runner_run(r, NULL, NULL, ST));
     const float *z = qc_runner_output(r, 0).data;
     for (int k = 0; k < PAIRS; k++) y[k] = (uint8_t)(lrintf(z[k] / scale[2]) + zero[2]);
-    qc_runner_free(r);
-    qc_plan_free(p);
-    qc_graph_free(g);
 }
 
 static uint8_t level(float v)
@@ -135,35 +126,30 @@ Test(rounding_steps, bounds_of_a_clip_that_is_part_of_a_convolution)
 {
     enum { N = 64 };
     const struct qc_shape shape = QC_SHAPE(1, 1, 8, 8), one = QC_SHAPE(1, 1, 1, 1);
-    struct qc_graph *g = qc_graph_new(&st);
-    struct qc_plan *p = NULL;
-    struct qc_runner *r = NULL;
+    OWN(qc_graph) *g = qc_graph_new(ST);
+    OWN(qc_plan) *p = NULL;
+    OWN(qc_runner) *r = NULL;
     g->simulated = true;
-    qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, &st), a = quantizer(g, "a", 0.5f, 20),
+    qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, ST), a = quantizer(g, "a", 0.5f, 20),
           b = quantizer(g, "b", 0.25f, 3), c = quantizer(g, "c", 0.5f, 40);
     const float numbers[] = {1, -3, 4};
     qc_id constants[3];
     for (int i = 0; i < 3; i++) {
-        struct qc_tensor *t = qc_tensor_of(QC_F32, i ? &QC_SCALAR : &one, &numbers[i], &st);
-        constants[i] = qc_graph_add_constant(g, NULL, t, &st);
-        qc_tensor_unref(t);
+        OWN(qc_tensor) *t = qc_tensor_of(QC_F32, i ? &QC_SCALAR : &one, &numbers[i], ST);
+        constants[i] = qc_graph_add_constant(g, NULL, t, ST);
     }
     qc_id operands[] = {add(g, QC_OP_Quantize, 1, &x, a), add(g, QC_OP_Quantize, 1, &constants[0], b)};
-    qc_id v = add(g, QC_OP_Conv, 2, operands, qc_graph_add_product(g, a, b, &st));
+    qc_id v = add(g, QC_OP_Conv, 2, operands, qc_graph_add_product(g, a, b, ST));
     v = add(g, QC_OP_Requantize, 1, &v, c);
     v = add(g, QC_OP_Clip, 3, (const qc_id[]){v, constants[1], constants[2]}, 0);
     v = add(g, QC_OP_Dequantize, 1, &v, 0);
-    cr_assert(qc_graph_add_output(g, "y", v, &st) && qc_plan_new(&p, g, &shape, NULL, &st) && qc_runner_new(&r, p, &st),
-              "%s", st.message);
+    MUST(qc_graph_add_output(g, "y", v, ST) && qc_plan_new(&p, g, &shape, NULL, ST) && qc_runner_new(&r, p, ST));
     float *in = qc_runner_input(r, 0).data;
     for (int i = 0; i < N; i++) in[i] = (float)(i - 20) * 0.5f;
-    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+    MUST(qc_runner_run(r, NULL, NULL, ST));
     const float *y = qc_runner_output(r, 0).data;
     for (int i = 0; i < N; i++) {
         const float e = (float)(i - 20) * 0.5f, clipped = e < -3 ? -3 : e > 4 ? 4 : e;
         cr_expect_eq(y[i], clipped, "clip(%g): %g", (double)e, (double)y[i]);
     }
-    qc_runner_free(r);
-    qc_plan_free(p);
-    qc_graph_free(g);
 }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Graphs whose shapes depend on data, or differ from run to run. Expected numbers follow from ONNX's definitions. */
-#include <criterion/criterion.h>
-#include <string.h>
 
 #include "base/resident.h"
 #include "simq/plan/plan.h"
-#include "tests/graph_reader/test_graph.h"
+#include "tests/check.h"
 
 static struct qc_status st;
 
@@ -42,12 +40,12 @@ Test(shapes_of_data, what_follows_is_planned_for_each_shape)
 {
     static const float x[4] = {-1, 2, 3, 4};
     const struct qc_shape shapes[] = {QC_SHAPE(4), QC_SHAPE(1)};
-    struct qc_graph *g = parsed(sliced);
+    OWN(qc_graph) *g = parsed(sliced);
     const qc_id observed[] = {qc_graph_find_value(g, "a"), qc_graph_find_value(g, "part"),
                               qc_graph_find_value(g, "more")};
     const struct qc_plan_options how = {.observed_count = 3, .observed = observed};
-    struct qc_plan *p = NULL;
-    struct qc_runner *r = NULL;
+    OWN(qc_plan) *p = NULL;
+    OWN(qc_runner) *r = NULL;
     cr_assert(qc_plan_new(&p, g, shapes, &how, &st), "%s", st.message);
     cr_expect(!qc_plan_shapes_known(p));
     cr_expect_eq(qc_plan_observed_elements(p, 0), 4);
@@ -71,15 +69,12 @@ Test(shapes_of_data, what_follows_is_planned_for_each_shape)
         cr_assert(qc_runner_observe(r, observe, &seen, &st), "%s", st.message);
         for (size_t k = 0; k < 3; k++) cr_expect_eq(seen.calls[k], 2, "value %zu", k);
     }
-    qc_runner_free(r);
-    qc_plan_free(p);
-    qc_graph_free(g);
 }
 
 Test(shapes_of_data, more_shapes_than_are_kept)
 {
-    struct qc_graph *g = parsed("graph \"g\" opset 13\ninput %1 \"x\" f32[N]\n%2 \"y\" = Neg(%1)\noutput \"y\" %2\n");
-    struct qc_variants *v = NULL;
+    OWN(qc_graph) *g = parsed("graph \"g\" opset 13\ninput %1 \"x\" f32[N]\n%2 \"y\" = Neg(%1)\noutput \"y\" %2\n");
+    OWN(qc_variants) *v = NULL;
     struct qc_variant_runners *one = NULL, *other = NULL;
     cr_assert(qc_variants_new(&v, g, NULL, &st), "%s", st.message);
     cr_assert(qc_variant_runners_new(&one, v, &st) && qc_variant_runners_new(&other, v, &st));
@@ -95,8 +90,6 @@ Test(shapes_of_data, more_shapes_than_are_kept)
     }
     qc_variant_runners_free(one);
     qc_variant_runners_free(other);
-    qc_variants_free(v);
-    qc_graph_free(g);
 }
 
 /* Runners of earlier shapes, of 16 MiB each, make room for the next one; one that can have no room is refused. */
@@ -108,8 +101,8 @@ Test(shapes_of_data, kept_runners_stay_in_the_budget)
     enum { SHAPES = 5 };
 #endif
     enum { MIB = 1 << 20, ELEMENTS = 4 * MIB, LIMIT = 48 * MIB };
-    struct qc_graph *g = parsed("graph \"g\" opset 13\ninput %1 \"x\" f32[N]\n%2 \"y\" = Neg(%1)\noutput \"y\" %2\n");
-    struct qc_variants *v = NULL;
+    OWN(qc_graph) *g = parsed("graph \"g\" opset 13\ninput %1 \"x\" f32[N]\n%2 \"y\" = Neg(%1)\noutput \"y\" %2\n");
+    OWN(qc_variants) *v = NULL;
     struct qc_variant_runners *runners = NULL;
     struct qc_runner *r = NULL;
     g->budget.memory_limit = qc_resident_bytes() + LIMIT;
@@ -126,36 +119,34 @@ Test(shapes_of_data, kept_runners_stay_in_the_budget)
     cr_expect(st.code == QC_MACHINE && strstr(st.message, "--memory-limit"), "%s", st.message);
     st = QC_STATUS_INIT; /* all tests may be in one process */
     qc_variant_runners_free(runners);
-    qc_variants_free(v);
-    qc_graph_free(g);
 }
 
 /* Fibonacci numbers: two states and a stacked output; the condition ends it. */
 Test(shapes_of_data, a_loop_ends_by_its_condition)
 {
-    struct qc_graph *g = parsed("graph \"fib\" opset 13\n"
-                                "input %1 \"most\" i64[]\n"
-                                "const %2 i64[1] = {1}\n"
-                                "%3 \"a\", %4 \"b\", %5 \"all\" = Loop(-, -, %2, %2, %1) {captures=1} body \"body\" {\n"
-                                "graph \"body\" opset 13\n"
-                                "input %1 \"i\" i64[]\n"
-                                "input %2 \"go\" bool[]\n"
-                                "input %3 \"a\" i64[1]\n"
-                                "input %4 \"b\" i64[1]\n"
-                                "input %5 \"most\" i64[]\n"
-                                "%6 \"sum\" = Add(%3, %4)\n"
-                                "%7 \"less\" = Less(%6, %5)\n"
-                                "const %8 i64[0] = {}\n"
-                                "%9 \"goes\" = Reshape(%7, %8)\n"
-                                "output \"goes\" %9\n"
-                                "output \"next\" %4\n"
-                                "output \"sum\" %6\n"
-                                "output \"part\" %6\n"
-                                "}\n"
-                                "output \"all\" %5\n");
+    OWN(qc_graph) *g = parsed("graph \"fib\" opset 13\n"
+                              "input %1 \"most\" i64[]\n"
+                              "const %2 i64[1] = {1}\n"
+                              "%3 \"a\", %4 \"b\", %5 \"all\" = Loop(-, -, %2, %2, %1) {captures=1} body \"body\" {\n"
+                              "graph \"body\" opset 13\n"
+                              "input %1 \"i\" i64[]\n"
+                              "input %2 \"go\" bool[]\n"
+                              "input %3 \"a\" i64[1]\n"
+                              "input %4 \"b\" i64[1]\n"
+                              "input %5 \"most\" i64[]\n"
+                              "%6 \"sum\" = Add(%3, %4)\n"
+                              "%7 \"less\" = Less(%6, %5)\n"
+                              "const %8 i64[0] = {}\n"
+                              "%9 \"goes\" = Reshape(%7, %8)\n"
+                              "output \"goes\" %9\n"
+                              "output \"next\" %4\n"
+                              "output \"sum\" %6\n"
+                              "output \"part\" %6\n"
+                              "}\n"
+                              "output \"all\" %5\n");
     static const int64_t fib[] = {2, 3, 5, 8, 13, 21, 34, 55, 89};
-    struct qc_plan *p = NULL;
-    struct qc_runner *r = NULL;
+    OWN(qc_plan) *p = NULL;
+    OWN(qc_runner) *r = NULL;
     const struct qc_shape scalar = QC_SCALAR;
     cr_assert(qc_plan_new(&p, g, &scalar, NULL, &st), "%s", st.message);
     cr_assert(qc_runner_new(&r, p, &st), "%s", st.message);
@@ -167,16 +158,13 @@ Test(shapes_of_data, a_loop_ends_by_its_condition)
         cr_assert_eq(all.dim[0], (int64_t)n, "%d iterations up to %d", (int)all.dim[0], (int)fib[n - 1]);
         cr_expect_eq(memcmp(all.data, fib, n * sizeof *fib), 0);
     }
-    qc_runner_free(r);
-    qc_plan_free(p);
-    qc_graph_free(g);
 }
 
 /* Expected numbers by hand: y = relu(x) + relu(x). */
 Test(shapes_of_data, inputs_of_another_shape_in_each_run)
 {
-    struct qc_graph *g = parsed("graph \"g\" opset 13\ninput %1 \"x\" f32[1,N]\n%2 \"r\" = Relu(%1)\n"
-                                "%3 \"y\" = Add(%2, %2)\noutput \"y\" %3\n");
+    OWN(qc_graph) *g = parsed("graph \"g\" opset 13\ninput %1 \"x\" f32[1,N]\n%2 \"r\" = Relu(%1)\n"
+                              "%3 \"y\" = Add(%2, %2)\noutput \"y\" %3\n");
     const struct qc_shape open = QC_SHAPE(1, QC_FREE), sizes[] = {QC_SHAPE(1, 5), QC_SHAPE(1, 2), QC_SHAPE(1, 5)};
     const struct qc_plan_case largest = {.shapes = &sizes[0], .name = "sample 0"};
     const qc_id observed = qc_graph_find_value(g, "r");
@@ -184,8 +172,8 @@ Test(shapes_of_data, inputs_of_another_shape_in_each_run)
                                         .observed = &observed,
                                         .largest = &largest,
                                         .largest_count = 1};
-    struct qc_plan *p = NULL, *fixed = NULL;
-    struct qc_runner *r = NULL;
+    OWN(qc_plan) *p = NULL, *fixed = NULL;
+    OWN(qc_runner) *r = NULL;
     cr_assert(qc_plan_new(&p, g, &open, &how, &st), "%s", st.message);
     cr_assert(qc_plan_new(&fixed, g, &sizes[0], &how, &st), "%s", st.message);
     cr_expect(!qc_plan_shapes_known(p));
@@ -208,15 +196,11 @@ Test(shapes_of_data, inputs_of_another_shape_in_each_run)
         cr_expect_eq(seen.elements[0], (size_t)y.dim[1]);
         cr_expect_eq(seen.calls[0], 1);
     }
-    qc_runner_free(r);
-    qc_plan_free(fixed);
-    qc_plan_free(p);
-    qc_graph_free(g);
 }
 
 Test(shapes_of_data, free_shapes_that_cannot_be)
 {
-    struct qc_graph *g = parsed("graph \"g\" opset 13\ninput %1 \"x\" f32[3,N]\n%2 \"y\" = Neg(%1)\noutput \"y\" %2\n");
+    OWN(qc_graph) *g = parsed("graph \"g\" opset 13\ninput %1 \"x\" f32[3,N]\n%2 \"y\" = Neg(%1)\noutput \"y\" %2\n");
     const struct qc_shape open = QC_SHAPE(4, QC_FREE), good = QC_SHAPE(3, QC_FREE), large = QC_SHAPE(3, 1 << 30);
     const struct qc_plan_case huge = {.shapes = &large, .name = "sample 7"};
     const struct qc_budget small = {.memory_limit = 1 << 20};
@@ -232,5 +216,4 @@ Test(shapes_of_data, free_shapes_that_cannot_be)
     st = QC_STATUS_INIT;
     cr_expect_not(qc_plan_new(&p, g, &good, &much, &st));
     cr_expect(strstr(st.message, "sample 7"), "%s", st.message);
-    qc_graph_free(g);
 }

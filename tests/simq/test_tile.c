@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Innermost integer loops of every instruction set against sums in plain C, on random sizes: whole tiles and such that
    do not fill registers, data and weights at the ends of their ranges, pairs of products at the ends of 16 bits. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "random_graph.h"
 #include "simq/kernels/integer/tile.h"
+#include "tests/check.h"
 
 enum { RUNS = 7, QUADS = 19, STEP = 4 * QUADS + 60, BYTES = RUNS * 200 + QC_TILE_MOST * STEP, CASES = 400 };
 
@@ -113,7 +111,7 @@ static void check_depthwise(const struct qc_tile_set *s, const char *name, struc
     for (size_t i = 0; i < taps * channels; i++) w[i] = number(r, -128, 127);
     for (size_t i = 0; i < TAPS; i++) tap[i] = (ptrdiff_t)random_int(r, 0, (int64_t)sizeof a - PADDED);
     for (size_t i = 0; i < PADDED; i++) bias[i] = number(r, INT32_MIN, INT32_MAX);
-    void *packed = aligned_alloc(64, (qc_depthwise_bytes(taps, channels, s->taps) + 63) / 64 * 64);
+    QC_FREED void *packed = aligned_alloc(64, (qc_depthwise_bytes(taps, channels, s->taps) + 63) / 64 * 64);
     qc_depthwise_pack(packed, w, taps, channels, s->taps);
     s->narrow_depthwise(&(struct qc_depthwise){
         .a = a, .tap = tap, .taps = taps, .channels = channels, .w = packed, .bias = bias, .acc = acc});
@@ -124,7 +122,6 @@ static void check_depthwise(const struct qc_tile_set *s, const char *name, struc
         wrong += acc[c] != (int32_t)sum;
     }
     cr_assert_eq(wrong, 0, "%s, %zu taps, %zu channels: %zu wrong", name, taps, channels, wrong);
-    free(packed);
 }
 
 Test(tile, all_instructions_give_the_same_sums_of_channels)

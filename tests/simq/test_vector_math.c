@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The functions of QC_UNARY rows and Gelu against libm in double, on dense grids. */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
 
 #include "simq/kernels/real/unary.h"
+#include "tests/check.h"
 
 /* |got - want| in units of the last place of want. */
 static double ulps(float got, double want)
@@ -40,12 +38,11 @@ Test(vector_math, is_as_precise_as_float32_allows)
         {QC_OP_Log, log, 0, 1e-37, 1.5},        {QC_OP_Elu, expm1, -20, -1e-3, 3}, {QC_OP_Elu, expm1, -1e-3, -1e-9, 3},
         {QC_OP_Softplus, softplus, -20, 20, 3},
     };
-    float *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
+    QC_FREED float *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         const struct qc_node n = {.op = cases[k].op};
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_unary u;
-        cr_assert(qc_unary_of(&u, &n, &st), "%s", st.message);
+        MUST(qc_unary_of(&u, &n, ST));
         for (int i = 0; i < N; i++) x[i] = (float)(cases[k].lo + (cases[k].hi - cases[k].lo) * i / (N - 1));
         u.fn(y, x, N, u.a, u.b);
         double worst = 0;
@@ -60,8 +57,6 @@ Test(vector_math, is_as_precise_as_float32_allows)
         cr_expect(worst <= cases[k].most, "%s: %.2f units in the last place at %.9g", qc_op_info(cases[k].op)->name,
                   worst, (double)x[at]);
     }
-    free(x);
-    free(y);
 }
 
 Test(vector_math, keeps_infinities_and_nan)
@@ -74,10 +69,9 @@ Test(vector_math, keeps_infinities_and_nan)
     enum { N = sizeof special / sizeof *special };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         const struct qc_node n = {.op = cases[k].op};
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_unary u;
         float y[N];
-        cr_assert(qc_unary_of(&u, &n, &st));
+        MUST(qc_unary_of(&u, &n, ST));
         u.fn(y, special, N, u.a, u.b);
         for (int i = 0; i < N; i++) {
             const double want = cases[k].exact((double)special[i]);
@@ -109,10 +103,9 @@ Test(vector_math, sigmoid_and_tanh_are_those_of_onnxruntime)
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         const struct qc_node n = {.op = cases[k].op};
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_unary u;
         float y[N];
-        cr_assert(qc_unary_of(&u, &n, &st), "%s", st.message);
+        MUST(qc_unary_of(&u, &n, ST));
         u.fn(y, x, N, u.a, u.b);
         for (int i = 0; i < N; i++)
             cr_expect(y[i] == cases[k].y[i], "%s(%a) is %a, expected %a", qc_op_info(n.op)->name, (double)x[i],
@@ -124,9 +117,8 @@ Test(vector_math, sigmoid_and_tanh_are_those_of_onnxruntime)
 Test(vector_math, sigmoid_is_within_2e7_everywhere)
 {
     const struct qc_node n = {.op = QC_OP_Sigmoid};
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_unary u;
-    cr_assert(qc_unary_of(&u, &n, &st), "%s", st.message);
+    MUST(qc_unary_of(&u, &n, ST));
     for (float x = -100; x < 40; x += 0.0123f) {
         float y;
         u.fn(&y, &x, 1, u.a, u.b);
@@ -142,9 +134,8 @@ Test(vector_math, does_not_depend_on_the_place_in_an_array)
     for (int i = 0; i < N; i++) x[i] = 0.37f * (float)(i - N / 2);
     for (enum qc_op op = QC_OP_INVALID + 1; op < QC_OP_COUNT; op++) {
         const struct qc_node n = {.op = op};
-        struct qc_status st = QC_STATUS_INIT;
         struct qc_unary u;
-        if (!qc_unary_of(&u, &n, &st)) continue;
+        if (!qc_unary_of(&u, &n, ST)) continue;
         u.fn(all, x, N, u.a, u.b);
         for (int i = 0; i < N; i++) {
             u.fn(&one, &x[i], 1, u.a, u.b);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <string.h>
 
 #include "simq/core/view.h"
+#include "tests/check.h"
 
 static uint64_t state = 7;
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "tests/check.h"
 #include "tflite/flatbuffer/flatbuffer_build.h"
 #include "tflite/flatbuffer/flatbuffer_read.h"
 
@@ -48,10 +46,9 @@ static struct qc_fb_object *leaf(struct qc_fb_builder *b, const char *name)
 /* A file with one of everything, and `more` equal leaves. */
 static size_t build(void **file, struct qc_arena *a, size_t more)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_fb_builder *b = qc_fb_builder_new(&schema, a, &st);
+    struct qc_fb_builder *b = qc_fb_builder_new(&schema, a, ST);
     struct qc_fb_object *root = qc_fb_make(b, NODE), *square = qc_fb_make(b, SQUARE),
-                        **nodes = QC_NEW_ARRAY(a, struct qc_fb_object *, more, &st);
+                        **nodes = QC_NEW_ARRAY(a, struct qc_fb_object *, more, ST);
     for (size_t i = 0; i < more; i++) nodes[i] = leaf(b, "leaf");
     qc_fb_set_int(square, SIDE, -7);
     qc_fb_set_int(root, SMALL, -128);
@@ -62,18 +59,17 @@ static size_t build(void **file, struct qc_arena *a, size_t more)
     qc_fb_set_child(root, ONE, leaf(b, "one"));
     qc_fb_set_child(root, SHAPE, square);
     size_t size = 0;
-    cr_assert(qc_fb_finish(file, &size, b, root, "TEST", &st), "%s", st.message);
+    MUST(qc_fb_finish(file, &size, b, root, "TEST", ST));
     return size;
 }
 
 Test(flatbuffer_build, the_verifier_takes_a_file_and_every_field_comes_back)
 {
-    struct qc_arena *a = qc_arena_new();
-    struct qc_status st = QC_STATUS_INIT;
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_fb_table root;
-    void *file = NULL;
+    QC_FREED void *file = NULL;
     const size_t size = build(&file, a, 3);
-    cr_assert(qc_fb_open(&root, &schema, NODE, file, size, &st), "%s", st.message);
+    MUST(qc_fb_open(&root, &schema, NODE, file, size, ST));
     cr_expect_eq(memcmp((const char *)file + 4, "TEST", 4), 0);
     cr_expect_str_empty(qc_fb_string(&root, NAME));
     cr_expect_eq(qc_fb_int(&root, SMALL), -128);
@@ -95,86 +91,68 @@ Test(flatbuffer_build, the_verifier_takes_a_file_and_every_field_comes_back)
     cr_expect_eq(five.at % 16, 0);
     cr_expect_eq(qc_fb_int(&root, KIND), 2);
     cr_expect_eq(qc_fb_int(&square, SIDE), -7);
-    free(file);
-    qc_arena_free(a);
 }
 
 Test(flatbuffer_build, numbers_of_8_bytes_are_aligned_in_the_file)
 {
-    struct qc_arena *a = qc_arena_new();
-    void *file = NULL;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    QC_FREED void *file = NULL;
     const size_t size = build(&file, a, 1);
     const unsigned char *f = file;
     size_t found = 0;
     for (size_t i = 0; i + 8 <= size; i++)
         if (memcmp(f + i, (const unsigned char[]){0, 0, 0, 0, 0, 1, 0, 0}, 8) == 0 && i % 8 == 0) found++;
     cr_expect_eq(found, 1);
-    free(file);
-    qc_arena_free(a);
 }
 
 Test(flatbuffer_build, defaults_take_no_room_and_what_is_equal_is_stored_once)
 {
-    struct qc_arena *a = qc_arena_new();
-    struct qc_status st = QC_STATUS_INIT;
-    void *few = NULL, *many = NULL, *none = NULL;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    QC_FREED void *few = NULL, *many = NULL, *none = NULL;
     const size_t size = build(&few, a, 1), more = build(&many, a, 101);
     /* A table of two offsets has 12 bytes, and 4 point at it: 100 vtables, strings and vectors are not there. */
     cr_expect_eq(more - size, 100 * (12 + 4));
-    struct qc_fb_builder *b = qc_fb_builder_new(&schema, a, &st);
+    struct qc_fb_builder *b = qc_fb_builder_new(&schema, a, ST);
     struct qc_fb_object *o = qc_fb_make(b, NODE);
     size_t empty = 0;
     qc_fb_set_int(o, SMALL, 3);
     qc_fb_set_float(o, REAL, 0.5F);
-    cr_assert(qc_fb_finish(&none, &empty, b, o, "TEST", &st));
+    MUST(qc_fb_finish(&none, &empty, b, o, "TEST", ST));
     cr_expect_eq(empty, 8 + 4 + 4);
-    free(few);
-    free(many);
-    free(none);
-    qc_arena_free(a);
 }
 
 Test(flatbuffer_build, equal_tables_give_equal_bytes)
 {
-    struct qc_arena *a = qc_arena_new();
-    void *one = NULL, *two = NULL;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    QC_FREED void *one = NULL, *two = NULL;
     const size_t size = build(&one, a, 9);
     cr_assert_eq(build(&two, a, 9), size);
     cr_expect_eq(memcmp(one, two, size), 0);
-    free(one);
-    free(two);
-    qc_arena_free(a);
 }
 
 Test(flatbuffer_build, a_vector_of_the_same_bytes_but_less_aligned_does_not_take_its_place)
 {
-    struct qc_arena *a = qc_arena_new();
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_fb_builder *b = qc_fb_builder_new(&schema, a, &st);
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    struct qc_fb_builder *b = qc_fb_builder_new(&schema, a, ST);
     struct qc_fb_object *root = qc_fb_make(b, NODE), *inner = qc_fb_make(b, NODE);
     struct qc_fb_table read;
-    void *file = NULL;
+    QC_FREED void *file = NULL;
     size_t size = 0;
     qc_fb_set_vector(root, BYTES, bytes, sizeof bytes, 1);
     qc_fb_set_vector(inner, BYTES, bytes, sizeof bytes, 16);
     qc_fb_set_child(root, ONE, inner);
-    cr_assert(qc_fb_finish(&file, &size, b, root, "TEST", &st));
-    cr_assert(qc_fb_open(&read, &schema, NODE, file, size, &st), "%s", st.message);
+    MUST(qc_fb_finish(&file, &size, b, root, "TEST", ST));
+    MUST(qc_fb_open(&read, &schema, NODE, file, size, ST));
     const struct qc_fb_table child = qc_fb_child(&read, ONE);
     cr_expect_eq(qc_fb_vector(&child, BYTES).at % 16, 0);
-    free(file);
-    qc_arena_free(a);
 }
 
 Test(flatbuffer_build, without_a_root_there_is_no_file)
 {
-    struct qc_arena *a = qc_arena_new();
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_fb_builder *b = qc_fb_builder_new(&schema, a, &st);
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    struct qc_fb_builder *b = qc_fb_builder_new(&schema, a, ST);
     void *file = NULL;
     size_t size = 0;
-    cr_expect_not(qc_fb_finish(&file, &size, b, NULL, "TEST", &st));
-    cr_expect_eq(st.code, QC_BAD_INPUT);
+    REFUSES(qc_fb_finish(&file, &size, b, NULL, "TEST", ST), QC_BAD_INPUT, "");
     cr_expect_null(file);
-    qc_arena_free(a);
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "tests/check.h"
 #include "tflite/flatbuffer/flatbuffer_read.h"
 
 /* A schema of its own: a person with a name, an age, marks, friends and one of two pets. */

@@ -1,26 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Models of corpus_tflite (make_tflite_corpus.py): the imported graphs, and the messages for damaged files. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "graph/core/verify.h"
-#include "tests/extent.h"
+#include "tests/check.h"
 #include "tflite/read/tflite_import.h"
 
 #define CORPUS QC_TEST_SOURCE "/tests/tflite/corpus_tflite"
 
 static struct qc_graph *read_model(const char *name, struct qc_model_info *info)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = NULL;
     char path[512];
     snprintf(path, sizeof path, "%s/%s", CORPUS, name);
     cr_assert(qc_is_tflite_file(path));
-    cr_assert(qc_tflite_import(&g, info, path, 0, &st), "%s", st.message);
-    cr_assert(qc_graph_verify(g, &st), "%s", st.message);
+    MUST(qc_tflite_import(&g, info, path, 0, ST));
+    MUST(qc_graph_verify(g, ST));
     return g;
 }
 
@@ -36,7 +31,7 @@ Test(tflite_read, an_int8_network_is_one_with_quantize_and_dequantize)
 {
     struct qc_model_info info;
     struct qc_op_counts ops;
-    struct qc_graph *g = read_model("network.tflite", &info);
+    OWN(qc_graph) *g = read_model("network.tflite", &info);
     qc_graph_count_ops(&ops, g);
     cr_expect_eq(info.format, QC_MODEL_TFLITE);
     cr_expect_eq(info.model_version, 3);
@@ -49,12 +44,11 @@ Test(tflite_read, an_int8_network_is_one_with_quantize_and_dequantize)
     cr_expect_str_eq(g->inputs[0].name, "t0");
     cr_expect_eq(g->values[g->inputs[0].value].type.dtype, QC_I8);
     cr_expect_eq(g->values[g->outputs[0].value].type.dtype, QC_I8);
-    qc_graph_free(g);
 }
 
 Test(tflite_read, a_bias_has_the_scale_of_the_accumulator)
 {
-    struct qc_graph *g = read_model("network.tflite", NULL);
+    OWN(qc_graph) *g = read_model("network.tflite", NULL);
     const struct qc_node *conv = node_of_op(g, QC_OP_Conv);
     const struct qc_node *weight = qc_node_of(g, conv->inputs[1]), *bias = qc_node_of(g, conv->inputs[2]);
     cr_assert_eq(weight->op, QC_OP_DequantizeLinear);
@@ -65,36 +59,31 @@ Test(tflite_read, a_bias_has_the_scale_of_the_accumulator)
     /* [O,H,W,I] becomes [O,I,H,W]. */
     const struct qc_shape shape = QC_SHAPE(2, 2, 3, 3);
     cr_expect(qc_shape_equal(&qc_constant_of(g, weight->inputs[0])->shape, &shape));
-    qc_graph_free(g);
 }
 
 Test(tflite_read, channels_stay_first_between_operators)
 {
     struct qc_op_counts ops;
-    struct qc_graph *g = read_model("floats.tflite", NULL);
+    OWN(qc_graph) *g = read_model("floats.tflite", NULL);
     qc_graph_count_ops(&ops, g);
     cr_expect_eq(ops.of[QC_OP_Transpose], 2); /* of the input and of the output that is an image */
     cr_expect_eq(qc_attr_int(node_of_op(g, QC_OP_Concat), "axis", 0), 1);
     cr_expect_eq(qc_attr_int(node_of_op(g, QC_OP_Split), "axis", 0), 1);
     cr_expect_eq(qc_attr_int(node_of_op(g, QC_OP_Conv), "group", 1), 2);
-    qc_graph_free(g);
 }
 
 Test(tflite_read, half_floats_and_biases_of_64_bits_are_read)
 {
-    struct qc_graph *g = read_model("wide.tflite", NULL);
+    OWN(qc_graph) *g = read_model("wide.tflite", NULL);
     const struct qc_node *bias = qc_node_of(g, node_of_op(g, QC_OP_Gemm)->inputs[2]);
     cr_expect_eq(qc_constant_of(g, bias->inputs[0])->dtype, QC_I32);
     cr_expect_eq(qc_constant_of(g, node_of_op(g, QC_OP_Mul)->inputs[1])->dtype, QC_F32);
-    qc_graph_free(g);
 }
 
 Test(tflite_read, another_kind_of_file_is_refused)
 {
-    struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = NULL;
-    cr_expect(!qc_tflite_import_memory(&g, NULL, "\x08\x07zero", 6, 0, &st));
-    cr_expect_eq(st.code, QC_BAD_INPUT);
+    REFUSES(qc_tflite_import_memory(&g, NULL, "\x08\x07zero", 6, 0, ST), QC_BAD_INPUT, "");
     cr_expect(!qc_is_tflite_file(CORPUS));
     cr_expect(!qc_is_tflite_file(CORPUS "/missing"));
 }
@@ -105,7 +94,7 @@ Test(tflite_read, another_kind_of_file_is_refused)
 static bool try_bytes(const unsigned char *bytes, size_t size)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL;
+    OWN(qc_graph) *g = NULL;
     unsigned char *copy = malloc(size ? size : 1); /* of the exact size, so that reading behind it is seen */
     memcpy(copy, bytes, size);
     const bool ok = qc_tflite_import_memory(&g, NULL, copy, size, 0, &st);
@@ -118,7 +107,6 @@ static bool try_bytes(const unsigned char *bytes, size_t size)
         cr_expect_gt(strlen(st.message), 0);
         cr_expect_null(g);
     }
-    qc_graph_free(g);
     return ok;
 }
 
@@ -126,12 +114,11 @@ static bool try_bytes(const unsigned char *bytes, size_t size)
 static void damage(const char *path, size_t step)
 {
     static const unsigned char flips[] = {0x01, 0x02, 0x04, 0x10, 0x80, 0xFF};
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     void *bytes = NULL;
     size_t size = 0, refused = 0;
     cr_assert_not_null(a);
-    cr_assert(qc_file_read(&bytes, &size, path, a, &st), "%s", st.message);
+    MUST(qc_file_read(&bytes, &size, path, a, ST));
     cr_expect(try_bytes(bytes, size), "%s", path);
     for (size_t n = 0; n < size; n += step) refused += !try_bytes(bytes, n);
     cr_expect_gt(refused, 0);
@@ -143,7 +130,6 @@ static void damage(const char *path, size_t step)
             ((unsigned char *)bytes)[i] ^= flips[k];
         }
     cr_expect_gt(refused, 0);
-    qc_arena_free(a);
 }
 
 Test(tflite_read, damaged_models_give_a_status_or_a_graph)

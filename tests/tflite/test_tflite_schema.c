@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <criterion/criterion.h>
-#include <string.h>
 
+#include "tests/check.h"
 #include "tflite/schema/tflite_schema.h"
 
 Test(tflite_schema, fields_of_a_table_stand_together_in_the_order_of_their_numbers)

@@ -47,7 +47,7 @@ int layer_conv(int32_t *y, const int32_t *x, const int32_t *w, const int32_t *bi
                const float *scale, int32_t count)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_requantizer r;
     struct qc_requantize_def d = definition(contract, kind == LAYER_DENSE ? QC_FROM_DENSE : QC_FROM_PRODUCT, in, out);
     const int depthwise = kind == LAYER_DEPTHWISE;
@@ -75,7 +75,6 @@ int layer_conv(int32_t *y, const int32_t *x, const int32_t *w, const int32_t *bi
         }
         y[i] = qc_requantize_one(&r, (size_t)o, sum);
     }
-    qc_arena_free(a);
     return !ok;
 }
 
@@ -84,7 +83,7 @@ int layer_mean(int32_t *y, const int32_t *x, int32_t n, int32_t divisor, int con
                const struct layer_qparams *out)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_requantizer r;
     struct qc_requantize_def d = definition(contract, QC_FROM_SUM, in, out);
     d.divisor = divisor;
@@ -94,7 +93,6 @@ int layer_mean(int32_t *y, const int32_t *x, int32_t n, int32_t divisor, int con
         for (int32_t k = 0; k < divisor; k++) sum += x[i * divisor + k] - in->zero_point;
         y[i] = qc_requantize_one(&r, 0, sum);
     }
-    qc_arena_free(a);
     return !ok;
 }
 
@@ -133,13 +131,12 @@ int layer_rescale(int32_t *y, const int32_t *x, int32_t n, int contract, const s
                   const struct layer_qparams *out)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_requantizer r;
     struct qc_requantize_def d = definition(contract, QC_FROM_QUANTIZER, in, out);
     d.input_zero_point = in->zero_point;
     const int ok = a && qc_requantizer_of(&r, &d, a, &st);
     for (int32_t i = 0; ok && i < n; i++) y[i] = qc_requantize_one(&r, 0, x[i]);
-    qc_arena_free(a);
     return !ok;
 }
 
