@@ -232,13 +232,9 @@ Test(rounded_file, of_one_job_at_a_time)
     rounds(&without, NULL);
     rounds(&first, job);
     const size_t size = contents(&whole);
-    cr_assert(qc_rounded_file_open(&f, path, job, &st), "%s", st.message);
-    for (int i = 0; i < 2; i++) {
-        cr_assert_not(qc_rounded_file_open(&second, path, i ? job : other, &st));
-        cr_assert_eq(st.code, QC_MACHINE);
-        cr_assert(strstr(st.message, "another job"));
-        st = QC_STATUS_INIT;
-    }
+    MUST(qc_rounded_file_open(&f, path, job, ST));
+    for (int i = 0; i < 2; i++)
+        REFUSES(qc_rounded_file_open(&second, path, i ? job : other, ST), QC_MACHINE, "another job");
     cr_assert_eq(contents(&now), size);
     cr_assert_arr_eq(now, whole, size);
     qc_rounded_file_close(f);
