@@ -230,6 +230,7 @@ static bool refuse_unmatched(struct joining *x, const struct qc_graph *joined, s
     bool any = false;
     o.skip_count = 0; /* --skip, --only types: nodes that they name are in no table and are checked later */
     o.activation_type_count = o.weight_type_count = 0;
+    o.shapes = NULL; /* of the values of another graph */
     if (!qc_partition_new(&p, joined, x->rules, &o, st)) return false;
     for (qc_id id = 1; id <= x->g->node_count; id++)
         if (!x->inner[id] && x->variable[id] && !p->matches.at[x->made[id]]) any = x->refused[id] = true;
