@@ -59,8 +59,9 @@ static struct block *add_block(struct qc_arena *a, size_t payload)
 void *qc_arena_get(struct qc_arena *a, size_t count, size_t size, struct qc_status *st)
 {
     size_t bytes;
-    if (!qc_mul_size(&bytes, count, size)) {
-        qc_fail_memory(st, UINT64_MAX);
+    const bool fits = qc_mul_size(&bytes, count, size);
+    if (!a || !fits) {
+        qc_fail_memory(st, fits ? bytes : UINT64_MAX);
         return NULL;
     }
     if (bytes == 0) bytes = 1;

@@ -8,7 +8,7 @@
 
 struct qc_arena;
 
-/* Returns NULL if memory is out. */
+/* Returns NULL if memory is out, which the functions below report. */
 struct qc_arena *qc_arena_new(void);
 void qc_arena_free(struct qc_arena *a);
 

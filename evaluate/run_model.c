@@ -16,7 +16,7 @@ bool qc_canonical_model_of(struct qc_canonical_model *out, const struct qc_graph
               qc_rules_add_builtin(rules, "patterns.rules", st) && qc_rules_add_builtin(rules, "allow.rules", st) &&
               qc_rules_add_builtin(fold, "requantize.rules", st);
     ok = ok && qc_normalise(&normalised, imported, rules, qc_evaluate, st) &&
-         qc_join_quantized_functions(&joined, normalised, rules, st) &&
+         qc_join_functions(&joined, normalised, rules, NULL, st) &&
          qc_canonical(&m.canonical, &m.notes, joined, rules, st) && qc_graph_verify(m.canonical, st) &&
          qc_canonical_finish(&m.produced, m.canonical, rules, fold, qc_evaluate, st) && qc_graph_verify(m.produced, st);
     qc_graph_free(normalised);

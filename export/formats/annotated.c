@@ -113,7 +113,7 @@ static void map_node(struct annotating *x, qc_id id, struct qc_status *st)
     }
 }
 
-static bool map_inputs(struct annotating *x, struct qc_status *st)
+static void map_inputs(struct annotating *x, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
     for (size_t i = 0; i < g->input_count; i++) {
@@ -121,11 +121,10 @@ static bool map_inputs(struct annotating *x, struct qc_status *st)
         const struct qc_parameters p = qc_query_taken(&x->query, port->value);
         const qc_id v = qc_graph_add_input(x->to, port->name, g->values[port->value].type.dtype,
                                            &g->values[port->value].type.shape, st);
-        if (!v) return false;
+        if (!v) return;
         note_parameters(x, x->map[port->value] = v, &p, st);
         memcpy(x->to->inputs[i].symbol, port->symbol, sizeof port->symbol);
     }
-    return true;
 }
 
 static void put_end(FILE *f, const char *what, unsigned k, const struct qc_parameters *p)
@@ -194,8 +193,8 @@ static bool emit(size_t *bytes, const char *path, struct annotating *x, struct q
                                                                 .axis = p->axis};
     }
     for (qc_id id = 1; id <= x->from->node_count; id++)
-        if (x->node[id] && !docs[x->node[id]] && !(docs[x->node[id]] = doc_of(x, id, st)) && st->code != QC_OK)
-            return false;
+        if (x->node[id] && !docs[x->node[id]]) docs[x->node[id]] = doc_of(x, id, st);
+    if (st->code != QC_OK) return false;
     o.annotations = all;
     o.node_docs = docs;
     o.doc = "Float operators with the parameters of the integers that stand for their tensors.";
@@ -210,22 +209,24 @@ static bool write_annotated(size_t *bytes, const char *path, const struct qc_exp
                        "a quantized model no longer has the float weights and clamps that annotations describe: "
                        "use 'qcalib quantize --format annotated' on the float model");
     const struct qc_graph *g = source->expanded;
-    struct annotating x = {.from = g, .produced = source->produced, .arena = qc_arena_new()};
-    bool ok = (x.arena || qc_fail_memory(st, 1)) && qc_query_of(&x.query, g, x.arena, st);
-    ok = ok && (x.map = QC_NEW_ARRAY(x.arena, qc_id, g->value_count + 1, st)) &&
-         (x.node = QC_NEW_ARRAY(x.arena, qc_id, g->node_count + 1, st)) && qc_graph_new_like(&x.to, g, st) &&
-         map_inputs(&x, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) map_node(&x, id, st);
-    for (size_t i = 0; ok && i < g->output_count && g->outputs[i].judging != QC_ONLY_JUDGED; i++) {
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    QC_GRAPH_SCOPE *to = NULL;
+    struct annotating x = {.from = g,
+                           .produced = source->produced,
+                           .arena = a,
+                           .map = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st),
+                           .node = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st)};
+    if (!x.map || !x.node || !qc_query_of(&x.query, g, a, st) || !qc_graph_new_like(&to, g, st)) return false;
+    x.to = to;
+    map_inputs(&x, st);
+    for (qc_id id = 1; id <= g->node_count; id++) map_node(&x, id, st);
+    for (size_t i = 0; st->code == QC_OK && i < g->output_count && g->outputs[i].judging != QC_ONLY_JUDGED; i++) {
         const struct qc_port *port = &g->outputs[i];
-        if (!(ok = qc_graph_add_output(x.to, port->name, mapped_value(&x, port->value, st), st))) break;
-        memcpy(x.to->outputs[i].symbol, port->symbol, sizeof port->symbol);
-        x.to->outputs[i].declared = port->declared;
+        if (!qc_graph_add_output(to, port->name, mapped_value(&x, port->value, st), st)) break;
+        memcpy(to->outputs[i].symbol, port->symbol, sizeof port->symbol);
+        to->outputs[i].declared = port->declared;
     }
-    ok = ok && emit(bytes, path, &x, st);
-    qc_graph_free(x.to);
-    qc_arena_free(x.arena);
-    return ok;
+    return st->code == QC_OK && emit(bytes, path, &x, st);
 }
 
 extern const struct qc_exporter qc_exporter_annotated;

@@ -47,15 +47,14 @@ static struct qc_json *all_encodings(const struct qc_graph *g, const struct qc_q
         const struct qc_parameters p = qc_query_taken(query, g->inputs[i].value);
         add_encoding(activations, g->inputs[i].name, g, &p);
     }
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         for (unsigned i = 0; i < n->input_count; i++) {
             const qc_id constant = qc_quantized_constant(g, n->inputs[i]);
             const struct qc_parameters p = qc_value_parameters(g, n->inputs[i]);
             if (constant) add_encoding(weights, g->values[constant].name, g, &p);
         }
         for (unsigned k = 0; k < n->output_count && !qc_quantized_constant(g, n->outputs); k++) {
-            const struct qc_parameters p = qc_query_end(query, id, QC_TAKEN, k);
+            const struct qc_parameters p = qc_query_end(query, n->id, QC_TAKEN, k);
             add_encoding(activations, g->values[n->outputs + k].name, g, &p);
         }
     }
@@ -73,7 +72,6 @@ static bool encodings_of(struct qc_json **out, const struct qc_export_source *so
     if (!qc_export_has_float(source, st)) return false;
     QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_query query;
-    if (!a) return qc_fail_memory(st, 1);
     if (!qc_query_of(&query, source->expanded, a, st)) return false;
     *out = all_encodings(source->expanded, &query);
     return qc_json_is_whole(*out) || qc_fail_memory(st, 1);
@@ -160,7 +158,7 @@ static bool add_layers(struct qc_json *layers, const struct qc_graph *g, struct 
     QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_query query;
     struct qc_uses uses;
-    bool ok = (a || qc_fail_memory(st, 1)) && qc_query_of(&query, g, a, st) && qc_uses_of(&uses, g, a, st);
+    bool ok = qc_query_of(&query, g, a, st) && qc_uses_of(&uses, g, a, st);
     for (qc_id id = 1; ok && id <= g->node_count; id++)
         ok = g->nodes[id].op != QC_OP_Conv || add_layer(layers, &query, &uses, id, st);
     ok = ok && (qc_json_is_whole(layers) || qc_fail_memory(st, 1));

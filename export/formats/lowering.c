@@ -151,17 +151,13 @@ static bool is_narrower(const struct qc_qparams *s)
 void qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qparams *s, bool vector,
                          struct qc_status *st)
 {
-    struct qc_shape shape = vector ? qc_shape_of(1, (const int64_t[]){(int64_t)s->count}) : QC_SCALAR;
+    const struct qc_shape shape = vector ? qc_shape_of(1, (const int64_t[]){(int64_t)s->count}) : QC_SCALAR;
+    const enum qc_dtype type = qc_lower_type(s);
+    const size_t size = qc_dtype_size(type);
     out[0] = qc_lower_constant(x, QC_F32, &shape, s->scale, s->name, "scale", st);
     out[1] = QC_ABSENT;
-    if (s->dtype == QC_I32) return;
-    const enum qc_dtype type = qc_lower_type(s);
-    size_t size = qc_dtype_size(type);
-    QC_FREED unsigned char *zero = calloc(s->count, size);
-    if (!zero) {
-        qc_fail_memory(st, s->count * size);
-        return;
-    }
+    unsigned char *zero = s->dtype != QC_I32 ? qc_arena_get(x->arena, s->count, size, st) : NULL;
+    if (!zero) return;
     for (size_t i = 0; i < s->count; i++) {
         int32_t z = s->zero_point[i]; /* little endian or one byte: the low bytes are the value */
         if (size == 1)
@@ -201,19 +197,13 @@ static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id qpa
 {
     const struct qc_qparams *s = &x->from->qparams_of[qparams];
     bool vector = s->per_channel && s->count > 1;
-    qc_id inputs[3] = {input}, p[2];
+    qc_id inputs[3] = {input}, *p = inputs + 1;
     if (s->state != QC_QPARAMS_BOUND) return qc_fail(st, QC_BAD_INPUT, "qparams '%s' have no parameters", s->name);
     qc_lower_parameters(p, x, s, vector, st);
-    inputs[1] = p[0];
-    inputs[2] = p[1];
     const struct qc_attr attr = QC_INT("axis", axis);
     return qc_lower_add(x,
-                        (struct qc_node_def){.op = op,
-                                             .input_count = p[1] ? 3 : 2,
-                                             .inputs = inputs,
-                                             .attr_count = vector,
-                                             .attrs = &attr,
-                                             .output_names = given ? &given : NULL},
+                        *QC_NODE(op, .input_count = p[1] ? 3 : 2, .inputs = inputs, .attr_count = vector,
+                                 .attrs = &attr, .output_names = given ? &given : NULL),
                         base, op == QC_OP_QuantizeLinear ? "quantized" : "dequantized", st);
 }
 
@@ -231,10 +221,9 @@ const char *qc_lower_base(const struct qc_lowering *x, qc_id v)
 static qc_id add_named(struct qc_lowering *x, enum qc_op op, unsigned count, const qc_id *in,
                        const struct qc_attr *attr, const char *base, const char *what, struct qc_status *st)
 {
-    return qc_lower_add(
-        x,
-        (struct qc_node_def){.op = op, .input_count = count, .inputs = in, .attr_count = attr != NULL, .attrs = attr},
-        base, what, st);
+    const struct qc_node_def def = {
+        .op = op, .input_count = count, .inputs = in, .attr_count = attr != NULL, .attrs = attr};
+    return qc_lower_add(x, def, base, what, st);
 }
 
 /* Adds an affine constant as an integer initializer, converted to the type that operators read. */
@@ -355,8 +344,8 @@ static qc_id lower_at_load(struct qc_lowering *x, qc_id v, struct qc_status *st)
         along = type->shape;
         for (int i = 0; i < along.rank; i++) along.dim[i] = i == type->axis ? (int64_t)s->count : 1;
     }
-    QC_FREED float *zeros = calloc(s->count, sizeof *zeros);
-    if (!zeros) return qc_fail_memory(st, s->count * sizeof *zeros);
+    float *zeros = QC_NEW_ARRAY(x->arena, float, s->count, st);
+    if (!zeros) return 0;
     for (size_t i = 0; i < s->count; i++) {
         zeros[i] = (float)s->zero_point[i];
         zero = zero && s->zero_point[i] == 0;
@@ -519,12 +508,9 @@ static void lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     struct qc_shuffled shuffled;
     const struct qc_node *n = qc_lower_shuffle(&shuffled, x, &g->nodes[id], st);
     const char *own = qc_lower_base(x, n->outputs), *base = QC_VALUE_LABEL(g, n->outputs);
-    QC_FREED qc_id *inputs = calloc(n->input_count + 1, sizeof *inputs);
-    QC_FREED const char **names = calloc(n->output_count, sizeof *names);
-    if (!inputs || !names) {
-        qc_fail_memory(st, n->input_count * sizeof *inputs);
-        return;
-    }
+    qc_id *inputs = QC_NEW_ARRAY(x->arena, qc_id, n->input_count + 1, st);
+    const char **names = QC_NEW_ARRAY(x->arena, const char *, n->output_count, st);
+    if (!inputs || !names) return;
     for (unsigned i = 0; i < n->input_count; i++)
         if (n->inputs[i])
             inputs[i] =
@@ -578,18 +564,17 @@ static qc_id operator_alone(struct qc_lowering *x, qc_id cache, const struct qc_
 {
     int64_t types[QC_RANK_MAX + 2] = {type->dtype, type->shape.rank};
     for (int i = 0; i < type->shape.rank; i++) types[2 + i] = type->shape.dim[i];
-    const struct qc_attr attrs[] = {QC_STRING(QC_CUSTOM_DOMAIN, unreadable), QC_STRING(QC_CUSTOM_OP, "Numbers"),
-                                    QC_INT(QC_CUSTOM_VERSION, 1),
-                                    QC_INTS(QC_CUSTOM_TYPES, (size_t)type->shape.rank + 2, types)};
-    const struct qc_node_def def = {
-        .op = QC_OP_Custom, .input_count = 1, .inputs = &cache, .attr_count = 4, .attrs = attrs};
-    return qc_graph_add(x->to, &def, st);
+    return qc_graph_add(x->to,
+                        QC_NODE(QC_OP_Custom, QC_INPUTS(cache),
+                                QC_ATTRS(QC_STRING(QC_CUSTOM_DOMAIN, unreadable), QC_STRING(QC_CUSTOM_OP, "Numbers"),
+                                         QC_INT(QC_CUSTOM_VERSION, 1),
+                                         QC_INTS(QC_CUSTOM_TYPES, (size_t)type->shape.rank + 2, types))),
+                        st);
 }
 
 static bool caches_are_read(const struct qc_graph *g, struct qc_status *st)
 {
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         if (n->op == QC_OP_Custom && strcmp(qc_attr_string(n, QC_CUSTOM_DOMAIN, ""), unreadable) == 0)
             return qc_fail(
                 st, QC_UNSUPPORTED,
@@ -614,8 +599,8 @@ static void lower_input(struct qc_lowering *x, size_t i, struct qc_status *st)
     for (int d = 1; cache && d < shape.rank; d++) /* the size of a head is known from what is appended */
         if (shape.dim[d] < 0) shape.dim[d] = stored->shape.dim[d];
     if (four && shape.dim[shape.rank - 1] > 0) shape.dim[shape.rank - 1] /= 2;
-    *v = qc_graph_add_input(x->to, port->name, four ? QC_U8 : dtype, &shape, st);
-    if (!*v || !qc_port_copy(&x->to->inputs[i], port, x->to->arena, st) || !cache) return;
+    *v = qc_graph_add_input_like(x->to, port, four ? QC_U8 : dtype, &shape, st);
+    if (!cache) return;
     if (four) {
         *v = operator_alone(x, *v, type, st);
         return;
@@ -629,54 +614,40 @@ static void lower_input(struct qc_lowering *x, size_t i, struct qc_status *st)
 bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node,
                     const struct qc_lower_options *options, struct qc_status *st)
 {
-    struct qc_lowering x = {.from = g};
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    struct qc_lowering x = {.from = g, .arena = a};
     if (options) x.options = *options;
     if (!x.options.target) x.options.target = &qc_target_plain;
-    struct qc_arena *a = qc_arena_new();
-    bool ok = (a || qc_fail_memory(st, 1)) && qc_uses_of(&x.uses, g, a, st);
-    x.real = calloc(g->value_count + 1, sizeof *x.real);
-    x.integer = calloc(g->value_count + 1, sizeof *x.integer);
-    x.given = calloc(g->value_count + 1, sizeof *x.given);
-    x.cache = calloc(g->value_count + 1, sizeof *x.cache);
-    x.called = calloc(g->value_count + 1, sizeof *x.called);
-    if (ok && (!x.real || !x.integer || !x.given || !x.cache || !x.called))
-        ok = qc_fail_memory(st, g->value_count * sizeof *x.real);
-    ok = ok && qc_graph_new_like(&x.to, g, st);
-    if (ok) lower_find_caches(&x);
-    for (size_t i = 0; ok && i < g->call_count; i++)
+    x.real = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    x.integer = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    x.given = QC_NEW_ARRAY(a, const char *, g->value_count + 1, st);
+    x.cache = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    x.called = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
+    if (st->code != QC_OK || !qc_uses_of(&x.uses, g, a, st) || !qc_graph_new_like(&x.to, g, st)) return false;
+    lower_find_caches(&x);
+    for (size_t i = 0; i < g->call_count; i++)
         for (unsigned k = 0; g->calls[i].op && k < g->calls[i].input_count; k++) x.called[g->calls[i].inputs[k]] = true;
-    for (size_t i = 0; ok && i < g->input_count; i++) lower_input(&x, i, st);
-    for (size_t i = 0; ok && i < g->output_count; i++) {
+    for (size_t i = 0; i < g->input_count; i++) lower_input(&x, i, st);
+    for (size_t i = 0; i < g->output_count; i++) {
         const qc_id v = g->outputs[i].value;
         const struct qc_node *n = qc_node_of(g, v), *made = n && leaves(g, n) ? qc_node_of(g, n->inputs[0]) : NULL;
         if (made) x.given[made->inputs[0]] = g->values[v].name;
     }
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        x.recurrent = x.recurrent || qc_is_recurrent(g->nodes[id].op);
-        x.old = x.old || (g->nodes[id].op == QC_OP_RoiAlign && x.options.target->onnxruntime);
+    QC_EACH_NODE(n, g) {
+        x.recurrent = x.recurrent || qc_is_recurrent(n->op);
+        x.old = x.old || (n->op == QC_OP_RoiAlign && x.options.target->onnxruntime);
     }
     for (qc_id id = 1; st->code == QC_OK && id <= g->node_count; id++) node(&x, id, st);
-    ok = ok && st->code == QC_OK;
-    for (size_t i = 0; ok && i < g->output_count; i++) {
+    for (size_t i = 0; st->code == QC_OK && i < g->output_count; i++) {
         const qc_id value = g->outputs[i].value,
                     v = x.cache[value] ? x.integer[x.cache[value]] : qc_lower_real(&x, value, st);
-        ok = qc_graph_add_output(x.to, g->outputs[i].name, v, st) &&
-             qc_port_copy(&x.to->outputs[i], &g->outputs[i], x.to->arena, st);
+        if (qc_graph_add_output(x.to, g->outputs[i].name, v, st))
+            qc_port_copy(&x.to->outputs[i], &g->outputs[i], x.to->arena, st);
     }
-    ok = ok && qc_lower_restore_calls(&x, st) && (!x.options.caches || caches_are_read(x.to, st));
-    free(x.real);
-    free(x.integer);
-    free(x.given);
-    free(x.cache);
-    free(x.called);
-    qc_arena_free(a);
-    if (ok && x.options.target->onnxruntime) ok = qc_lower_share_tables(&x.to, st);
-    if (!ok || !qc_lower_unshare(&x.to, st)) {
-        qc_graph_free(x.to);
-        return false;
-    }
-    *out = x.to;
-    return true;
+    const bool ok = st->code == QC_OK && qc_lower_restore_calls(&x, st) &&
+                    (!x.options.caches || caches_are_read(x.to, st)) &&
+                    (!x.options.target->onnxruntime || qc_lower_share_tables(&x.to, st)) && qc_lower_unshare(&x.to, st);
+    return QC_HAND_OVER(ok, out, x.to, qc_graph_free);
 }
 
 /* QDQ: every op stays a float op between DequantizeLinear and QuantizeLinear, which runtimes fuse into integer kernels.

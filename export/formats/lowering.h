@@ -11,8 +11,9 @@ struct qc_lowering {
     const struct qc_graph *from;
     struct qc_uses uses; /* of from */
     struct qc_graph *to;
-    qc_id *real;        /* [value_count + 1]: the float value; of an affine value made on demand */
-    qc_id *integer;     /* [value_count + 1]: the stored integers of an affine value, 0 until made */
+    struct qc_arena *arena; /* of the lowering */
+    qc_id *real;            /* [value_count + 1]: the float value; of an affine value made on demand */
+    qc_id *integer;         /* [value_count + 1]: the stored integers of an affine value, 0 until made */
     qc_id *cache;       /* [value_count + 1]: the affine value that an input or output that is a cache is stored in; 0:
                            not stored */
     const char **given; /* [value_count + 1]: names of integers that are a graph output, or NULL */

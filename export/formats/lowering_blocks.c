@@ -37,12 +37,10 @@ static bool has_zero_point_input(const struct qc_qparams *s, enum qc_dtype store
 static qc_id lower_zero_points(struct qc_lowering *x, const struct qc_qparams *s, enum qc_dtype dtype,
                                const struct qc_shape *shape, struct qc_status *st)
 {
-    int8_t *zero = malloc(s->count);
+    QC_FREED int8_t *zero = malloc(s->count);
     if (!zero) return qc_fail_memory(st, s->count);
     for (size_t i = 0; i < s->count; i++) zero[i] = (int8_t)s->zero_point[i]; /* the same byte for unsigned 8 bits */
-    const qc_id v = qc_lower_constant(x, dtype, shape, zero, s->name, "zero_point", st);
-    free(zero);
-    return v;
+    return qc_lower_constant(x, dtype, shape, zero, s->name, "zero_point", st);
 }
 
 qc_id qc_lower_in_blocks(const struct qc_graph *g, const struct qc_node *dequantize)
@@ -59,19 +57,17 @@ static qc_id lower_scales(struct qc_lowering *x, const struct qc_qparams *s, con
 {
     if (!s->format || s->format->scale != QC_SCALE_FLOAT8)
         return qc_lower_constant(x, QC_F32, shape, s->scale, s->name, "scale", st);
-    const struct qc_shape scalar = QC_SCALAR;
     float largest = 0;
-    uint8_t *codes = malloc(s->count);
+    QC_FREED uint8_t *codes = malloc(s->count);
     if (!codes) return qc_fail_memory(st, s->count);
     for (size_t i = 0; i < s->count; i++) largest = s->scale[i] > largest ? s->scale[i] : largest;
     const float over = fmaxf(largest / (float)qc_dtype_info(QC_F8E4M3)->hi, FLT_MIN); /* as qc_scale_over */
     for (size_t i = 0; i < s->count; i++)
         codes[i] = qc_float_to_small(QC_F8E4M3, (double)(s->scale[i] / over), QC_SMALL_SATURATES, QC_SMALL_NEAREST);
-    const qc_id inputs[] = {qc_lower_constant(x, QC_F8E4M3, shape, codes, s->name, "scale", st),
-                            qc_lower_constant(x, QC_F32, &scalar, &over, s->name, "scale_over", st)};
-    free(codes);
-    const struct qc_node_def def = {.op = QC_OP_DequantizeLinear, .input_count = 2, .inputs = inputs};
-    return qc_lower_add(x, def, s->name, "scale_dequantized", st);
+    const qc_id scale = qc_lower_constant(x, QC_F8E4M3, shape, codes, s->name, "scale", st),
+                scalar = qc_lower_constant(x, QC_F32, &QC_SCALAR, &over, s->name, "scale_over", st);
+    return qc_lower_add(x, *QC_NODE(QC_OP_DequantizeLinear, QC_INPUTS(scale, scalar)), s->name, "scale_dequantized",
+                        st);
 }
 
 qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st)
@@ -89,10 +85,10 @@ qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st)
     qc_tensor_unref(levels);
     const bool zeros = has_zero_point_input(s, dtype);
     if (zeros) inputs[2] = lower_zero_points(x, s, dtype, &shape, st);
-    const struct qc_attr attrs[] = {QC_INT("axis", type->axis), QC_INT("block_size", s->block)};
-    const struct qc_node_def def = {
-        .op = QC_OP_DequantizeLinear, .input_count = zeros ? 3 : 2, .inputs = inputs, .attr_count = 2, .attrs = attrs};
-    return qc_lower_add(x, def, base, "dequantized", st);
+    return qc_lower_add(x,
+                        *QC_NODE(QC_OP_DequantizeLinear, .input_count = zeros ? 3 : 2, .inputs = inputs,
+                                 QC_ATTRS(QC_INT("axis", type->axis), QC_INT("block_size", s->block))),
+                        base, "dequantized", st);
 }
 
 size_t qc_export_weight_bytes(const struct qc_qparams *s, const struct qc_shape *shape)
@@ -204,11 +200,9 @@ static qc_id zero_points(struct qc_lowering *x, const struct qc_qparams *s, cons
 {
     const enum qc_dtype type = qc_lower_type(s);
     const qc_id v = lower_zero_points(x, s, s->dtype, shape, st);
-    const struct qc_attr to = QC_INT("to", qc_dtype_info(type)->onnx);
     if (!v || type == s->dtype) return v;
-    return qc_lower_add(
-        x, (struct qc_node_def){.op = QC_OP_Cast, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &to},
-        x->to->values[v].name, "widened", st);
+    return qc_lower_add(x, *QC_NODE(QC_OP_Cast, QC_INPUTS(v), QC_ATTRS(QC_INT("to", qc_dtype_info(type)->onnx))),
+                        x->to->values[v].name, "widened", st);
 }
 
 static void in_blocks(struct qc_lowering *x, const struct qc_node *n, qc_id table, qc_id rows, struct qc_status *st)
@@ -217,18 +211,14 @@ static void in_blocks(struct qc_lowering *x, const struct qc_node *n, qc_id tabl
     const struct qc_qparams *s = &x->from->qparams_of[type->qparams];
     const struct qc_shape shape = qc_scale_shape(s, &type->shape, type->axis);
     const bool zeros = lower_has_zero_points(s);
-    const char *name = qc_lower_inner_name(x, n->outputs, st);
     const qc_id scales = qc_lower_constant(x, QC_F32, &shape, s->scale, s->name, "scale", st),
                 zero = zeros ? zero_points(x, s, &shape, st) : QC_ABSENT;
     qc_id in[3] = {rows, take(x, n, scales, st), zeros ? take(x, n, zero, st) : QC_ABSENT};
-    const struct qc_attr attrs[] = {QC_INT("axis", -1), QC_INT("block_size", s->block)};
-    const struct qc_node_def def = {.op = QC_OP_DequantizeLinear,
-                                    .input_count = zeros ? 3 : 2,
-                                    .inputs = in,
-                                    .attr_count = 2,
-                                    .attrs = attrs,
-                                    .output_names = &name};
-    x->real[n->outputs] = qc_lower_add(x, def, qc_lower_base(x, n->outputs), "dequantized", st);
+    x->real[n->outputs] = qc_lower_add(x,
+                                       *QC_NODE(QC_OP_DequantizeLinear, .input_count = zeros ? 3 : 2, .inputs = in,
+                                                QC_ATTRS(QC_INT("axis", -1), QC_INT("block_size", s->block)),
+                                                QC_RESULT(qc_lower_inner_name(x, n->outputs, st))),
+                                       qc_lower_base(x, n->outputs), "dequantized", st);
 }
 
 bool qc_lower_zero_points_differ(const struct qc_qparams *s)
@@ -265,8 +255,8 @@ static void by_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table,
         y[0] = add_gathered(x, QC_OP_Sub, 2, y, base, "shifted", st);
     }
     y[1] = take(x, n, scales, st);
-    const struct qc_node_def product = {.op = QC_OP_Mul, .input_count = 2, .inputs = y, .output_names = &name};
-    x->real[n->outputs] = qc_lower_add(x, product, base, "scaled", st);
+    x->real[n->outputs] =
+        qc_lower_add(x, *QC_NODE(QC_OP_Mul, QC_INPUTS(y[0], y[1]), QC_RESULT(name)), base, "scaled", st);
 }
 
 bool qc_lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)

@@ -166,17 +166,13 @@ static void lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc
     const struct packing p = packing_of(x->from, table, true);
     const qc_id in[4] = {packed(x, &p, qc_lower_base(x, table), st), qc_lower_real(x, n->inputs[1], st),
                          packed_scales(x, &p, st), packed_zero_points(x, &p, st)};
-    const struct qc_attr attrs[] = {QC_INT("bits", p.bits), QC_INT("block_size", p.s->block), QC_INT("gather_axis", 0),
-                                    QC_INT("quantize_axis", 1)};
-    const char *name = qc_lower_inner_name(x, n->outputs, st);
-    const struct qc_node_def def = {.op = QC_OP_GatherBlockQuantized,
-                                    .name = n->name,
-                                    .input_count = in[3] ? 4 : 3,
-                                    .inputs = in,
-                                    .attr_count = sizeof attrs / sizeof *attrs,
-                                    .attrs = attrs,
-                                    .output_names = &name};
-    x->real[n->outputs] = qc_graph_add(x->to, &def, st);
+    x->real[n->outputs] =
+        qc_graph_add(x->to,
+                     QC_NODE(QC_OP_GatherBlockQuantized, .name = n->name, .input_count = in[3] ? 4 : 3, .inputs = in,
+                             QC_ATTRS(QC_INT("bits", p.bits), QC_INT("block_size", p.s->block),
+                                      QC_INT("gather_axis", 0), QC_INT("quantize_axis", 1)),
+                             QC_RESULT(qc_lower_inner_name(x, n->outputs, st))),
+                     st);
 }
 
 static void lower_nbits(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
@@ -195,20 +191,14 @@ static void lower_nbits(struct qc_lowering *x, const struct qc_node *n, struct q
                          packed_zero_points(x, &p, st),
                          QC_ABSENT,
                          bias ? qc_lower_real(x, bias, st) : QC_ABSENT};
-    const struct qc_attr attrs[] = {QC_INT("K", (int64_t)p.sums), QC_INT("N", (int64_t)p.outputs),
-                                    QC_INT("bits", p.bits), QC_INT("block_size", p.s->block),
-                                    QC_INT("accuracy_level", x->options.accuracy_level)};
-    const char *name = qc_lower_inner_name(x, n->outputs, st);
-    const struct qc_node_def def = {.op = QC_OP_MatMulNBits,
-                                    .name = n->name,
-                                    .input_count = in[5]   ? 6
-                                                   : in[3] ? 4
-                                                           : 3,
-                                    .inputs = in,
-                                    .attr_count = sizeof attrs / sizeof *attrs,
-                                    .attrs = attrs,
-                                    .output_names = &name};
-    x->real[n->outputs] = qc_graph_add(x->to, &def, st);
+    const unsigned count = in[5] ? 6 : in[3] ? 4 : 3;
+    x->real[n->outputs] = qc_graph_add(x->to,
+                                       QC_NODE(QC_OP_MatMulNBits, .name = n->name, .input_count = count, .inputs = in,
+                                               QC_ATTRS(QC_INT("K", (int64_t)p.sums), QC_INT("N", (int64_t)p.outputs),
+                                                        QC_INT("bits", p.bits), QC_INT("block_size", p.s->block),
+                                                        QC_INT("accuracy_level", x->options.accuracy_level)),
+                                               QC_RESULT(qc_lower_inner_name(x, n->outputs, st))),
+                                       st);
 }
 
 /* DynamicQuantizeLSTM of ONNX Runtime. W [directions, input, 4 * hidden] and R [directions, hidden, 4 * hidden] have 8
@@ -267,12 +257,10 @@ static void lstm_weight(qc_id out[3], struct qc_lowering *x, const struct qc_nod
     const struct qc_shape turned = QC_SHAPE(shape->dim[0], shape->dim[2], shape->dim[1]),
                           each = QC_SHAPE(shape->dim[0], shape->dim[1]), one = QC_SHAPE(shape->dim[0]);
     const uint8_t *from = x->from->values[v].constant->data;
-    QC_FREED uint8_t *to = malloc(directions * rows * depth), *zero = malloc(count);
-    QC_FREED float *scale = malloc(count * sizeof *scale);
-    if (!to || !zero || !scale) {
-        qc_fail_memory(st, directions * rows * depth);
-        return;
-    }
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    uint8_t *to = QC_NEW_ARRAY(a, uint8_t, directions * rows * depth, st), *zero = QC_NEW_ARRAY(a, uint8_t, count, st);
+    float *scale = QC_NEW_ARRAY(a, float, count, st);
+    if (!to || !zero || !scale) return;
     for (size_t d = 0; d < directions; d++)
         for (size_t i = 0; i < rows; i++)
             for (size_t k = 0; k < depth; k++) to[(d * depth + k) * rows + i] = from[(d * rows + i) * depth + k];
@@ -299,7 +287,7 @@ static void lower_lstm(struct qc_lowering *x, const struct qc_node *n, struct qc
         in[QC_RECURRENT_INPUTS + i] = w[i + 1];
         in[QC_RECURRENT_INPUTS + 2 + i] = r[i + 1];
     }
-    struct qc_attr *attrs = QC_NEW_ARRAY(x->to->arena, struct qc_attr, n->attr_count, st);
+    struct qc_attr *attrs = QC_NEW_ARRAY(x->arena, struct qc_attr, n->attr_count, st);
     unsigned count = 0;
     for (unsigned i = 0; attrs && i < n->attr_count; i++)
         if (strcmp(n->attrs[i].name, QC_RECURRENT_DYNAMIC) != 0) attrs[count++] = n->attrs[i];
@@ -408,13 +396,11 @@ static bool lower_dynamic(struct qc_lowering *x, const struct qc_node *n, struct
         for (unsigned i = 0; i < count; i++)
             if (from[i]) in[i] = qc_lower_real(x, from[i], st);
         while (count && !in[count - 1]) count--;
-        const char *name = qc_lower_inner_name(x, p.result, st);
-        const struct qc_node_def def = {.op = p.alone ? QC_OP_DynamicQuantizeMatMul : QC_OP_MatMulIntegerToFloat,
-                                        .name = p.product->name,
-                                        .input_count = count,
-                                        .inputs = in,
-                                        .output_names = &name};
-        x->real[p.result] = qc_graph_add(x->to, &def, st);
+        x->real[p.result] = qc_graph_add(x->to,
+                                         QC_NODE(p.alone ? QC_OP_DynamicQuantizeMatMul : QC_OP_MatMulIntegerToFloat,
+                                                 .name = p.product->name, .input_count = count, .inputs = in,
+                                                 QC_RESULT(qc_lower_inner_name(x, p.result, st))),
+                                         st);
     }
     return part;
 }

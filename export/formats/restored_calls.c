@@ -394,22 +394,23 @@ bool qc_lower_restore_calls(struct qc_lowering *x, struct qc_status *st)
 {
     const struct qc_graph *real = x->options.real;
     if (!real || !x->from->call_count || real->call_count != x->from->call_count) return true;
-    struct qc_arena *a = qc_arena_new();
-    struct restoring s = {.x = x, .real = real, .written = x->from, .types = x->options.own ? x->options.own : real};
-    struct qc_rebuild r = {0};
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    QC_REBUILD_SCOPE r = {0};
+    struct restoring s = {.x = x,
+                          .real = real,
+                          .written = x->from,
+                          .types = x->options.own ? x->options.own : real,
+                          .met = QC_NEW_ARRAY(a, struct met, real->value_count + 1, st)};
+    struct again *list = QC_NEW_ARRAY(a, struct again, real->call_count, st);
     struct qc_graph *out;
     size_t count = 0;
-    struct again *list = a ? QC_NEW_ARRAY(a, struct again, real->call_count, st) : NULL;
-    s.met = a ? QC_NEW_ARRAY(a, struct met, real->value_count + 1, st) : NULL;
-    bool ok = list && s.met ? true : qc_fail_memory(st, real->value_count * sizeof *s.met);
-    for (size_t i = 0; ok && i < real->call_count; i++) ok = compare_call(list, &count, &s, i, a, st);
-    ok = ok && qc_rebuild_begin(&r, x->to, st);
-    for (size_t i = 0; ok && i < count; i++) write_call(&r, &s, &list[i], a, st);
-    if ((ok = ok && qc_rebuild_finish(&out, &r, st))) {
-        qc_graph_free(x->to);
-        x->to = out;
-    }
-    qc_rebuild_free(&r);
-    qc_arena_free(a);
-    return ok;
+    if (st->code != QC_OK) return false;
+    for (size_t i = 0; i < real->call_count; i++)
+        if (!compare_call(list, &count, &s, i, a, st)) return false;
+    if (!qc_rebuild_begin(&r, x->to, st)) return false;
+    for (size_t i = 0; i < count; i++) write_call(&r, &s, &list[i], a, st);
+    if (!qc_rebuild_finish(&out, &r, st)) return false;
+    qc_graph_free(x->to);
+    x->to = out;
+    return true;
 }

@@ -13,11 +13,12 @@
    free, or if another dimension of an input is. */
 static bool one_sample(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
-    struct qc_shape *shapes = a ? QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st) : NULL;
-    bool free_batch = false, fixed = true, ok = shapes != NULL || qc_fail_memory(st, g->input_count * sizeof *shapes);
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st);
+    bool free_batch = false, fixed = true, ok = true;
     *out = NULL;
-    for (size_t i = 0; ok && i < g->input_count; i++) {
+    if (!shapes) return false;
+    for (size_t i = 0; i < g->input_count; i++) {
         shapes[i] = g->values[g->inputs[i].value].type.shape;
         if (shapes[i].rank > 0 && shapes[i].dim[0] == QC_FREE) {
             shapes[i].dim[0] = 1;
@@ -33,18 +34,14 @@ static bool one_sample(struct qc_graph **out, const struct qc_graph *g, struct q
         qc_graph_free(from);
     }
     if (!ok) *out = NULL;
-    qc_arena_free(a);
     return ok;
 }
 
 /* Replaces recurrent operators, for which TensorFlow Lite has only operators that keep their state from run to run. */
 static bool unrolled(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st)
 {
-    struct qc_graph *steps;
-    if (!qc_unroll_recurrent(&steps, g, st)) return false;
-    const bool ok = qc_fold_constants(out, steps, qc_evaluate, st);
-    qc_graph_free(steps);
-    return ok;
+    QC_GRAPH_SCOPE *steps = NULL;
+    return qc_unroll_recurrent(&steps, g, st) && qc_fold_constants(out, steps, qc_evaluate, st);
 }
 
 /* Exports the graph, with a free batch if TensorFlow Lite can hold it. */

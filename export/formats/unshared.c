@@ -23,7 +23,7 @@
 enum { SMALLEST = 4096 }; /* elements; a smaller one is not worth a node */
 
 struct sharing {
-    struct qc_rebuild r;
+    struct qc_rebuild *r;
     const struct qc_graph *g;
     qc_id *table; /* [value_count + 1]: the table that a constant is made from; 0: none */
 };
@@ -65,36 +65,30 @@ static qc_id shared(struct sharing *s, qc_id v, struct qc_status *st)
     static const int64_t swapped[] = {1, 0};
     const struct qc_tensor *c = qc_constant_of(s->g, v);
     const char *name = s->g->values[v].name;
-    struct qc_attr perm = QC_INTS("perm", 2, swapped);
-    struct qc_node_def def = {
-        .op = QC_OP_Transpose, .name = name, .input_count = 1, .attr_count = 1, .attrs = &perm, .output_names = &name};
-    qc_id in[2] = {qc_rebuild_value(&s->r, s->table[v], st), 0};
-    def.inputs = in;
-    if (!qc_tensor_is_transposed(c, qc_constant_of(s->g, s->table[v]))) {
-        const struct qc_shape rank = QC_SHAPE(c->shape.rank);
-        in[1] = qc_graph_add_made_constant(s->r.to, "table_shape", qc_tensor_of(QC_I64, &rank, c->shape.dim, st), st);
-        def.op = QC_OP_Reshape;
-        def.input_count = 2;
-        def.attr_count = 0;
-    }
-    return qc_graph_add(s->r.to, &def, st);
+    const qc_id table = qc_rebuild_value(s->r, s->table[v], st);
+    if (qc_tensor_is_transposed(c, qc_constant_of(s->g, s->table[v])))
+        return qc_graph_add(s->r->to,
+                            QC_NODE(QC_OP_Transpose, QC_INPUTS(table), QC_ATTRS(QC_INTS("perm", 2, swapped)),
+                                    QC_RESULT(name), .name = name),
+                            st);
+    const struct qc_shape rank = QC_SHAPE(c->shape.rank);
+    const qc_id shape =
+        qc_graph_add_made_constant(s->r->to, "table_shape", qc_tensor_of(QC_I64, &rank, c->shape.dim, st), st);
+    return qc_graph_add(s->r->to, QC_NODE(QC_OP_Reshape, QC_INPUTS(table, shape), QC_RESULT(name), .name = name), st);
 }
 
 bool qc_lower_share_tables(struct qc_graph **g, struct qc_status *st)
 {
-    struct sharing s = {.g = *g, .table = calloc((size_t)(*g)->value_count + 1, sizeof *s.table)};
-    struct qc_graph *out = NULL;
-    if (!s.table) return qc_fail_memory(st, (size_t)(*g)->value_count * sizeof *s.table);
-    bool ok = true;
-    if (find(&s)) {
-        ok = qc_rebuild_begin(&s.r, s.g, st);
-        for (qc_id v = 1; ok && v <= s.g->value_count; v++)
-            if (s.table[v]) s.r.map[v] = shared(&s, v, st);
-        ok = ok && qc_rebuild_finish(&out, &s.r, st);
-        qc_rebuild_free(&s.r);
-    }
-    free(s.table);
-    if (!ok || !out) return ok;
+    QC_REBUILD_SCOPE r = {0};
+    QC_FREED qc_id *table = calloc((size_t)(*g)->value_count + 1, sizeof *table);
+    struct sharing s = {.g = *g, .r = &r, .table = table};
+    struct qc_graph *out;
+    if (!table) return qc_fail_memory(st, (size_t)(*g)->value_count * sizeof *table);
+    if (!find(&s)) return true;
+    if (!qc_rebuild_begin(&r, s.g, st)) return false;
+    for (qc_id v = 1; v <= s.g->value_count; v++)
+        if (table[v]) r.map[v] = shared(&s, v, st);
+    if (!qc_rebuild_finish(&out, &r, st)) return false;
     qc_graph_free(*g);
     *g = out;
     return true;
@@ -114,7 +108,7 @@ static const struct rewritten {
 enum { REWRITTEN = sizeof rewritten / sizeof *rewritten };
 
 struct unsharing {
-    struct qc_rebuild r;
+    struct qc_rebuild *r;
     bool *constant; /* [value_count + 1] of from: a constant, or computed from constants alone */
     qc_id *own;     /* [value_count + 1] of from: the last copy in `to` that an operator has for itself, or 0 */
     bool *read;     /* [value_count + 1] of from: the result of a DequantizeLinear that has a reader already */
@@ -130,59 +124,56 @@ static bool is_rewritten(const struct unsharing *u, const struct qc_node *n, con
     /* operators of the model that are written again are Custom (export/formats/restored_calls.c) */
     const char *op = n->op == QC_OP_Custom ? qc_attr_string(n, QC_CUSTOM_OP, "") : qc_op_info(n->op)->name;
     const qc_id v = strcmp(op, w->op) == 0 ? input_of(n, w->weight) : QC_ABSENT;
-    return v && u->constant[v] && u->r.from->values[v].type.dtype == QC_I8;
+    return v && u->constant[v] && u->r->from->values[v].type.dtype == QC_I8;
 }
 
 /* Returns a new name: BASE_again, followed by a number if necessary. */
 static const char *fresh_name(const struct unsharing *u, const char *base, struct qc_status *st)
 {
-    const char *name = qc_arena_printf(u->r.to->arena, st, "%s_again", base);
-    return name ? qc_graph_free_name(u->r.to, name, st) : NULL;
+    const char *name = qc_arena_printf(u->r->to->arena, st, "%s_again", base);
+    return name ? qc_graph_free_name(u->r->to, name, st) : NULL;
 }
 
 /* Returns a copy of a weight: a Reshape of its last copy. */
 static qc_id reshaped(const struct unsharing *u, qc_id weight, struct qc_status *st)
 {
-    const struct qc_shape *shape = &u->r.from->values[weight].type.shape;
-    const char *name = fresh_name(u, QC_VALUE_LABEL(u->r.from, weight), st);
+    const struct qc_shape *shape = &u->r->from->values[weight].type.shape;
+    const char *name = fresh_name(u, QC_VALUE_LABEL(u->r->from, weight), st);
     const struct qc_shape dims = QC_SHAPE(shape->rank);
-    const qc_id in[2] = {u->own[weight], qc_graph_add_made_constant(u->r.to, "weight_shape",
-                                                                    qc_tensor_of(QC_I64, &dims, shape->dim, st), st)};
-    const struct qc_node_def def = {
-        .op = QC_OP_Reshape, .name = name, .input_count = 2, .inputs = in, .output_names = &name};
-    return qc_graph_add(u->r.to, &def, st);
+    const qc_id to =
+        qc_graph_add_made_constant(u->r->to, "weight_shape", qc_tensor_of(QC_I64, &dims, shape->dim, st), st);
+    return qc_graph_add(u->r->to, QC_NODE(QC_OP_Reshape, QC_INPUTS(u->own[weight], to), QC_RESULT(name), .name = name),
+                        st);
 }
 
 /* Returns the input as a value that no rewritten operator has yet. */
 static qc_id own(struct unsharing *u, qc_id v, bool is_weight, struct qc_status *st)
 {
-    const struct qc_value *from = &u->r.from->values[v];
+    const struct qc_value *from = &u->r->from->values[v];
     if (!u->own[v])
-        u->own[v] = qc_rebuild_value(&u->r, v, st);
+        u->own[v] = qc_rebuild_value(u->r, v, st);
     else if (is_weight)
         u->own[v] = reshaped(u, v, st);
     else
-        u->own[v] = qc_graph_add_constant_apart(u->r.to, from->name, from->constant, st);
+        u->own[v] = qc_graph_add_constant_apart(u->r->to, from->name, from->constant, st);
     return u->own[v];
 }
 
 static void own_inputs(qc_id *inputs, struct unsharing *u, const struct qc_node *n, struct qc_status *st)
 {
-    for (unsigned i = 0; i < n->input_count; i++)
-        if (n->inputs[i]) inputs[i] = qc_rebuild_value(&u->r, n->inputs[i], st);
     for (size_t i = 0; i < REWRITTEN; i++) {
         const struct rewritten *w = &rewritten[i];
         if (!is_rewritten(u, n, w)) continue;
         const qc_id zero = input_of(n, w->zero_point);
         inputs[w->weight] = own(u, n->inputs[w->weight], true, st);
-        if (zero && u->r.from->values[zero].constant) inputs[w->zero_point] = own(u, zero, false, st);
+        if (zero && u->r->from->values[zero].constant) inputs[w->zero_point] = own(u, zero, false, st);
     }
 }
 
 /* Adds another DequantizeLinear like n with a new name. */
 static qc_id another(const struct unsharing *u, const struct qc_node *n, const qc_id *inputs, struct qc_status *st)
 {
-    const char *name = fresh_name(u, QC_VALUE_LABEL(u->r.from, n->outputs), st);
+    const char *name = fresh_name(u, QC_VALUE_LABEL(u->r->from, n->outputs), st);
     const struct qc_node_def def = {.op = n->op,
                                     .name = name,
                                     .input_count = n->input_count,
@@ -190,36 +181,31 @@ static qc_id another(const struct unsharing *u, const struct qc_node *n, const q
                                     .attr_count = n->attr_count,
                                     .attrs = n->attrs,
                                     .output_names = &name};
-    return qc_graph_add(u->r.to, &def, st);
+    return qc_graph_add(u->r->to, &def, st);
 }
 
 /* Copies a node, with weights and zero points of its own. again: n was copied already; makes a second copy. */
 static void copy_node(struct unsharing *u, const struct qc_node *n, bool again, struct qc_status *st)
 {
-    QC_FREED qc_id *inputs = calloc(n->input_count + 1U, sizeof *inputs);
+    qc_id *inputs = qc_rebuild_inputs(u->r, n, st);
     const struct qc_node_def with = {.inputs = inputs};
-    if (!inputs) {
-        qc_fail_memory(st, n->input_count * sizeof *inputs);
-        return;
-    }
+    if (!inputs) return;
     own_inputs(inputs, u, n, st);
-    const qc_id first = again ? another(u, n, inputs, st) : qc_graph_add_like(u->r.to, u->r.from, n, &with, st);
-    for (unsigned k = 0; first && k < n->output_count; k++) u->r.map[n->outputs + k] = first + k;
+    qc_rebuild_map(u->r, n, again ? another(u, n, inputs, st) : qc_graph_add_like(u->r->to, u->r->from, n, &with, st));
 }
 
 bool qc_lower_unshare(struct qc_graph **g, struct qc_status *st)
 {
     const struct qc_graph *from = *g;
-    struct unsharing u = {.r = {0}};
+    QC_REBUILD_SCOPE r = {0};
     QC_ARENA_SCOPE *a = qc_arena_new();
-    if (!a) return qc_fail_memory(st, 1);
-    u.constant = QC_NEW_ARRAY(a, bool, from->value_count + 1, st);
-    u.own = QC_NEW_ARRAY(a, qc_id, from->value_count + 1, st);
-    u.read = QC_NEW_ARRAY(a, bool, from->value_count + 1, st);
-    bool ok = u.constant && u.own && u.read && qc_rebuild_begin(&u.r, from, st);
-    for (qc_id v = 1; ok && v <= from->value_count; v++) u.constant[v] = from->values[v].constant != NULL;
-    for (qc_id id = 1; ok && id <= from->node_count; id++) {
-        const struct qc_node *n = &from->nodes[id];
+    struct unsharing u = {.r = &r,
+                          .constant = QC_NEW_ARRAY(a, bool, from->value_count + 1, st),
+                          .own = QC_NEW_ARRAY(a, qc_id, from->value_count + 1, st),
+                          .read = QC_NEW_ARRAY(a, bool, from->value_count + 1, st)};
+    if (st->code != QC_OK || !qc_rebuild_begin(&r, from, st)) return false;
+    for (qc_id v = 1; v <= from->value_count; v++) u.constant[v] = from->values[v].constant != NULL;
+    QC_EACH_NODE(n, from) {
         bool constant = n->input_count > 0;
         for (unsigned i = 0; i < n->input_count; i++)
             constant = constant && (!n->inputs[i] || u.constant[n->inputs[i]]);
@@ -227,7 +213,7 @@ bool qc_lower_unshare(struct qc_graph **g, struct qc_status *st)
         /* Gives each reader of dequantized weights its own DequantizeLinear. */
         for (unsigned i = 0; i < n->input_count; i++) {
             const qc_id v = n->inputs[i];
-            const struct qc_node *dq = v ? qc_node_of(u.r.from, v) : NULL;
+            const struct qc_node *dq = v ? qc_node_of(from, v) : NULL;
             bool earlier = false;
             for (unsigned k = 0; k < i; k++) earlier = earlier || n->inputs[k] == v;
             if (!dq || earlier || !is_rewritten(&u, dq, &rewritten[0])) continue;
@@ -236,10 +222,8 @@ bool qc_lower_unshare(struct qc_graph **g, struct qc_status *st)
         }
         copy_node(&u, n, false, st);
     }
-    struct qc_graph *to = NULL;
-    ok = ok && qc_rebuild_finish(&to, &u.r, st);
-    qc_rebuild_free(&u.r);
-    if (!ok) return false;
+    struct qc_graph *to;
+    if (!qc_rebuild_finish(&to, &r, st)) return false;
     qc_graph_free(*g);
     *g = to;
     return true;

@@ -13,50 +13,45 @@ struct written {
     int opset; /* of the file */
 };
 
-/* Adds the definition of a node, if there is one for its type. *is: there is. */
-static bool define(bool *is, struct qc_rebuild *r, const struct qc_node *n, const struct written *w,
-                   struct qc_status *st)
+/* Adds the definition of a node, if there is one for its type. Returns true if there is. */
+static bool define(struct qc_rebuild *r, const struct qc_node *n, const struct written *w, struct qc_status *st)
 {
     const bool wanted = true;
-    const char *const op = qc_op_info(n->op)->name, *const name = r->from->values[n->outputs].name;
-    *is = false;
-    if (!w->functions.knows(w->functions.user, op, w->opset)) return true;
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    qc_id y = 0, *inputs = a ? QC_NEW_ARRAY(a, qc_id, n->input_count, st) : NULL;
-    if (!inputs) return qc_fail_memory(st, n->input_count * sizeof *inputs);
-    for (unsigned i = 0; i < n->input_count; i++)
-        if (n->inputs[i] && !(inputs[i] = qc_rebuild_value(r, n->inputs[i], st))) return false;
-    const char *label = qc_node_name(r->from, n, a, st);
+    const char *const op = qc_op_info(n->op)->name;
+    if (!w->functions.knows(w->functions.user, op, w->opset)) return false;
     const struct qc_call call = {.op = op,
-                                 .label = label,
+                                 .label = qc_node_name(r->from, n, r->to->arena, st),
                                  .opset = w->opset,
                                  .input_count = n->input_count,
                                  .output_count = 1,
                                  .attr_count = n->attr_count,
-                                 .inputs = inputs,
+                                 .inputs = qc_rebuild_inputs(r, n, st),
                                  .attrs = n->attrs,
                                  .wanted = &wanted};
-    if (!label || !w->functions.expand(&y, is, w->functions.user, r->to, &call, st)) return false;
-    if (*is) r->map[n->outputs] = y;
-    return !*is || !name || qc_graph_name_value(r->to, y, name, st);
+    bool is = false;
+    qc_id y = 0;
+    if (st->code == QC_OK) w->functions.expand(&y, &is, w->functions.user, r->to, &call, st);
+    if (!is) return false;
+    r->map[n->outputs] = y;
+    qc_graph_name_value(r->to, y, r->from->values[n->outputs].name, st);
+    return true;
 }
 
 /* Sets *out to a graph with the definitions; leaves NULL if no operator is a function. */
 static bool define_nodes(struct qc_graph **out, const struct qc_graph *g, const struct written *w, struct qc_status *st)
 {
-    struct qc_rebuild r;
-    bool known = false, any = false, is;
-    for (qc_id id = 1; id <= g->node_count; id++)
-        known = known || w->functions.knows(w->functions.user, qc_op_info(g->nodes[id].op)->name, w->opset);
+    QC_REBUILD_SCOPE r = {0};
+    bool known = false, any = false;
+    QC_EACH_NODE(n, g) known = known || w->functions.knows(w->functions.user, qc_op_info(n->op)->name, w->opset);
     if (!known) return true;
-    bool ok = qc_rebuild_begin(&r, g, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) {
-        ok = define(&is, &r, &g->nodes[id], w, st) && (is || qc_rebuild_value(&r, g->nodes[id].outputs, st));
-        any = any || is;
+    if (!qc_rebuild_begin(&r, g, st)) return false;
+    QC_EACH_NODE(n, g) {
+        if (define(&r, n, w, st))
+            any = true;
+        else
+            qc_rebuild_value(&r, n->outputs, st);
     }
-    ok = ok && (!any || qc_rebuild_finish(out, &r, st));
-    qc_rebuild_free(&r);
-    return ok;
+    return any ? qc_rebuild_finish(out, &r, st) : st->code == QC_OK;
 }
 
 /* Recursion is bounded by QC_BODY_DEPTH_MAX. */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scope.h"
+
 static const struct qc_graph *graph_attr(const struct qc_node *n, const char *name)
 {
     const struct qc_attr *a = qc_attr_find(n, name);
@@ -99,17 +101,15 @@ struct qc_shape qc_shape_join(const struct qc_shape *a, const struct qc_shape *b
 bool qc_body_specialise(struct qc_graph **out, const struct qc_graph *body, const struct qc_shape *shapes,
                         const struct qc_tensor *const *constants, struct qc_status *st)
 {
-    struct qc_rebuild r = {0};
-    bool ok = qc_rebuild_begin(&r, body, st);
-    if (ok) r.to->shaped_from = body->shaped_from ? body->shaped_from : body;
-    for (size_t i = 0; ok && i < body->input_count; i++) {
+    QC_REBUILD_SCOPE r = {0};
+    if (!qc_rebuild_begin(&r, body, st)) return false;
+    r.to->shaped_from = body->shaped_from ? body->shaped_from : body;
+    for (size_t i = 0; i < body->input_count; i++) {
         const qc_id v = body->inputs[i].value;
         r.to->values[r.map[v]].type.shape = shapes[i];
-        if (constants && constants[i]) ok = (r.map[v] = qc_graph_add_constant(r.to, NULL, constants[i], st)) != 0;
+        if (constants && constants[i]) r.map[v] = qc_graph_add_constant(r.to, NULL, constants[i], st);
     }
-    ok = ok && qc_rebuild_finish(out, &r, st);
-    qc_rebuild_free(&r);
-    return ok;
+    return qc_rebuild_finish(out, &r, st);
 }
 
 /* Sets the known shapes and constants of a body's inputs, from the node's inputs in r->to. */
@@ -173,11 +173,10 @@ bool qc_bodies_specialise(struct qc_attr *attrs, const struct qc_rebuild *r, con
 {
     struct qc_bodies b;
     if (!qc_bodies_of(&b, n, st)) return false;
-    struct qc_shape *shapes = calloc(n->input_count + 1, sizeof *shapes);
-    const struct qc_tensor **constants = calloc(n->input_count + 1, sizeof *constants);
+    QC_FREED struct qc_shape *shapes = calloc(n->input_count + 1, sizeof *shapes);
+    QC_FREED const struct qc_tensor **constants = calloc(n->input_count + 1, sizeof *constants);
     struct qc_graph *made[QC_BODIES] = {NULL};
-    bool ok = shapes && constants;
-    if (!ok) qc_fail_memory(st, n->input_count * sizeof *shapes);
+    bool ok = (shapes && constants) || qc_fail_memory(st, n->input_count * sizeof *shapes);
     for (unsigned k = 0; ok && k < b.count; k++)
         ok = inputs_of(shapes, constants, r, n, &b, b.graph[k], st) &&
              settle(&made[k], n, &b, b.graph[k], shapes, constants, st);
@@ -187,8 +186,6 @@ bool qc_bodies_specialise(struct qc_attr *attrs, const struct qc_rebuild *r, con
             if (attrs[i].kind == QC_ATTR_GRAPH && strcmp(attrs[i].name, b.attr[k]) == 0) attrs[i].graph = made[k];
     }
     for (unsigned k = 0; !ok && k < b.count; k++) qc_graph_free(made[k]);
-    free(shapes);
-    free(constants);
     return ok;
 }
 
@@ -200,15 +197,14 @@ void qc_bodies_release(struct qc_attr *attrs, unsigned count)
 
 bool qc_body_inline(struct qc_rebuild *r, const struct qc_node *n, const struct qc_graph *body, struct qc_status *st)
 {
-    struct qc_rebuild inner = {.from = body, .to = r->to, .map = calloc(body->value_count + 1, sizeof(qc_id))};
-    bool ok = inner.map != NULL;
-    if (!ok) qc_fail_memory(st, body->value_count * sizeof(qc_id));
-    for (size_t i = 0; ok && i < body->input_count; i++)
-        inner.map[body->inputs[i].value] = r->map[n->inputs[n->input_count - body->input_count + i]];
-    for (unsigned k = 0; ok && k < n->output_count; k++)
-        ok = (r->map[n->outputs + k] = qc_rebuild_value(&inner, body->outputs[k].value, st)) != 0;
-    free(inner.map);
-    return ok;
+    QC_FREED qc_id *map = calloc(body->value_count + 1, sizeof *map);
+    struct qc_rebuild inner = {.from = body, .to = r->to, .map = map};
+    if (!map) return qc_fail_memory(st, body->value_count * sizeof *map);
+    for (size_t i = 0; i < body->input_count; i++)
+        map[body->inputs[i].value] = r->map[n->inputs[n->input_count - body->input_count + i]];
+    for (unsigned k = 0; k < n->output_count; k++)
+        r->map[n->outputs + k] = qc_rebuild_value(&inner, body->outputs[k].value, st);
+    return st->code == QC_OK;
 }
 
 const struct qc_graph *qc_constant_branch(const struct qc_rebuild *r, const struct qc_node *n)
@@ -222,28 +218,20 @@ const struct qc_graph *qc_constant_branch(const struct qc_rebuild *r, const stru
 bool qc_bodies_replace(struct qc_graph **out, const struct qc_graph *g, qc_body_replace_fn *replace, const void *user,
                        struct qc_status *st)
 {
-    struct qc_rebuild r = {0};
-    bool ok = qc_rebuild_begin(&r, g, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        if (!qc_op_has_bodies(n->op)) {
-            ok = qc_rebuild_node(&r, id, st) != 0;
-            continue;
-        }
-        struct qc_attr *attrs = calloc(n->attr_count + 1, sizeof *attrs);
-        if (!attrs) ok = qc_fail_memory(st, n->attr_count * sizeof *attrs);
-        for (unsigned i = 0; ok && i < n->attr_count; i++) {
+    QC_REBUILD_SCOPE r = {0};
+    if (!qc_rebuild_begin(&r, g, st)) return false;
+    QC_EACH_NODE(n, g) {
+        struct qc_attr *attrs =
+            qc_op_has_bodies(n->op) ? QC_NEW_ARRAY(r.to->arena, struct qc_attr, n->attr_count, st) : NULL;
+        for (unsigned i = 0; attrs && i < n->attr_count; i++) {
             struct qc_graph *body = NULL;
             attrs[i] = n->attrs[i];
             if (attrs[i].kind != QC_ATTR_GRAPH) continue;
-            ok = replace(&body, user, attrs[i].graph, st);
+            if (st->code == QC_OK) replace(&body, user, attrs[i].graph, st);
             attrs[i].graph = body ? body : qc_graph_ref(attrs[i].graph);
         }
-        ok = ok && qc_rebuild_node_with(&r, id, attrs, st) != 0;
+        qc_rebuild_node_with(&r, n->id, attrs ? attrs : n->attrs, st);
         if (attrs) qc_bodies_release(attrs, n->attr_count);
-        free(attrs);
     }
-    ok = ok && qc_rebuild_finish(out, &r, st);
-    qc_rebuild_free(&r);
-    return ok;
+    return qc_rebuild_finish(out, &r, st);
 }

@@ -159,8 +159,7 @@ struct qc_bounds *qc_graph_bounds(const struct qc_graph *g, struct qc_arena *a, 
         const struct qc_tensor *t = v ? qc_constant_of(g, v) : NULL;
         b[v] = t && g->values[v].type.qparams == QC_REAL ? of_constant(t) : unknown;
     }
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         struct row r = row_of(n->op, qc_node_affine(n));
         if (n->input_count > MOST) continue;
         for (unsigned i = 0; i < n->input_count; i++) {

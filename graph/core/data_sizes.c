@@ -18,8 +18,7 @@ bool *qc_sized_by_data(const struct qc_graph *g, struct qc_arena *a, struct qc_s
     bool *sized = QC_NEW_ARRAY(a, bool, g->value_count + 1, st), *data = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     if (!sized || !data) return NULL;
     for (qc_id v = 1; v <= g->value_count; v++) data[v] = g->values[v].kind == QC_VALUE_INPUT;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         bool is_sized = n->op == QC_OP_NonZero || n->op == QC_OP_Compress || n->op == QC_OP_Unique ||
                         n->op == QC_OP_NonMaxSuppression || n->op == QC_OP_If || n->op == QC_OP_Loop ||
                         n->op == QC_OP_Scan,

@@ -520,24 +520,20 @@ static bool function_of(const char **text, struct walk *w, qc_id quantizer, stru
 bool qc_output_functions(const char ***texts, const struct qc_graph *g, const struct qc_uses *uses, struct qc_arena *a,
                          struct qc_status *st)
 {
-    struct qc_arena *own = qc_arena_new();
-    struct walk *w = own ? QC_NEW(own, struct walk, st) : NULL;
-    if (!w) {
-        qc_arena_free(own);
-        return !own && qc_fail_memory(st, sizeof *w);
-    }
-    w->g = g;
-    w->uses = uses;
-    bool ok = (*texts = QC_NEW_ARRAY(a, const char *, g->qparams_count + 1, st)) &&
-              (w->place = QC_NEW_ARRAY(own, unsigned, g->value_count + 1, st)) &&
-              (w->reached = QC_NEW_ARRAY(own, qc_id, g->value_count, st)) &&
-              (w->found = QC_NEW_ARRAY(own, qc_id, g->node_count, st)) &&
-              (w->next = QC_NEW_ARRAY(own, qc_id, g->node_count, st)) &&
-              (w->is_found = QC_NEW_ARRAY(own, bool, g->node_count + 1, st)) &&
-              qc_stored_values_of(&w->stored, g, own, st);
+    QC_ARENA_SCOPE *own = qc_arena_new();
+    struct walk *w = QC_NEW(own, struct walk, st);
+    if (!w) return false;
+    *w = (struct walk){.g = g,
+                       .uses = uses,
+                       .place = QC_NEW_ARRAY(own, unsigned, g->value_count + 1, st),
+                       .reached = QC_NEW_ARRAY(own, qc_id, g->value_count, st),
+                       .found = QC_NEW_ARRAY(own, qc_id, g->node_count, st),
+                       .next = QC_NEW_ARRAY(own, qc_id, g->node_count, st),
+                       .is_found = QC_NEW_ARRAY(own, bool, g->node_count + 1, st)};
+    *texts = QC_NEW_ARRAY(a, const char *, g->qparams_count + 1, st);
+    bool ok = st->code == QC_OK && qc_stored_values_of(&w->stored, g, own, st);
     for (qc_id s = 1; ok && s <= g->qparams_count; s++)
         ok = !g->qparams_of[s].observed_count || function_of(&(*texts)[s], w, s, a, st) ||
              qc_where(st, "quantizer '%s'", g->qparams_of[s].name);
-    qc_arena_free(own);
     return ok;
 }

@@ -70,6 +70,7 @@ struct qc_value {
 
 struct qc_node {
     enum qc_op op;
+    qc_id id;
     const char *name; /* original node name or NULL; need not be unique */
     unsigned input_count, output_count, attr_count;
     const qc_id *inputs;
@@ -174,6 +175,9 @@ struct qc_graph *qc_graph_new(struct qc_status *st);
 /* Adds an owner. A shared graph (the body of a node) is not changed any more. */
 struct qc_graph *qc_graph_ref(const struct qc_graph *g);
 void qc_graph_free(struct qc_graph *g); /* NULL-safe; the last owner frees it */
+/* A graph, or NULL, that is freed at the end of its scope (see base/scope.h). */
+#define QC_GRAPH_SCOPE __attribute__((cleanup(qc_graph_leave), unused)) struct qc_graph
+void qc_graph_leave(struct qc_graph *const *g);
 
 /* Returns the memory of the graph itself in bytes: values, nodes, names, hash tables; without constants and bodies. */
 size_t qc_graph_bytes(const struct qc_graph *g);
@@ -204,6 +208,9 @@ qc_id qc_graph_add_constant_apart(struct qc_graph *g, const char *name, const st
 qc_id qc_graph_add_affine_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams,
                                    int axis, struct qc_status *st);
 bool qc_graph_add_output(struct qc_graph *g, const char *name, qc_id value, struct qc_status *st);
+/* Adds an input like that of another graph, with its declaration in the file: names of dimensions, shape. */
+qc_id qc_graph_add_input_like(struct qc_graph *g, const struct qc_port *like, enum qc_dtype dtype,
+                              const struct qc_shape *shape, struct qc_status *st);
 
 struct qc_node_def {
     enum qc_op op;
@@ -217,18 +224,31 @@ struct qc_node_def {
     int axis;      /* axis of those qparams in the result */
 };
 
+/* A definition in one expression: QC_NODE(QC_OP_Clip, QC_INPUTS(x, low), QC_RESULT("y")). */
+#define QC_NODE(op_, ...) (&(const struct qc_node_def){.op = (op_), __VA_ARGS__})
+#define QC_INPUTS(...)                                                                                                 \
+    .inputs = (const qc_id[]){__VA_ARGS__}, .input_count = sizeof((qc_id[]){__VA_ARGS__}) / sizeof(qc_id)
+#define QC_ATTRS(...)                                                                                                  \
+    .attrs = (const struct qc_attr[]){__VA_ARGS__},                                                                    \
+    .attr_count = sizeof((struct qc_attr[]){__VA_ARGS__}) / sizeof(struct qc_attr)
+#define QC_RESULT(name_)                                                                                               \
+    .output_names = (const char *const[])                                                                              \
+    {                                                                                                                  \
+        name_                                                                                                          \
+    }
+
 /* Adds a node (or finds an equal one) and infers the types of its outputs. Returns the id of the first output;
    output k is id + k. Fails with QC_BAD_INPUT if arity, types or shapes are wrong, QC_UNSUPPORTED if the node is not
    supported; the message names op and node.
    A failure is held by st: whatever adds to a graph or rebuilds one then does nothing and returns 0, so that a pass
-   asks for st->code once, at its end. */
+   asks for st->code once, at its end. Value 0 of a graph and its node 0 are zeroed and may be read. */
 qc_id qc_graph_add(struct qc_graph *g, const struct qc_node_def *def, struct qc_status *st);
 
 /* Returns `name` if no value has it, else with the first free suffix, "name_1". The graph owns the string. Returns
    NULL if out of memory. */
 const char *qc_graph_free_name(struct qc_graph *g, const char *name, struct qc_status *st);
 
-/* Names an unnamed value; does nothing if name is NULL or the value has a name. */
+/* Names an unnamed value; does nothing if name is NULL, the value is 0 or it has a name. */
 bool qc_graph_name_value(struct qc_graph *g, qc_id value, const char *name, struct qc_status *st);
 
 /* Adds qparams. A quantizer has the name of its value; a second request for a name returns the same qparams. */
@@ -254,6 +274,11 @@ enum qc_dtype qc_qparams_storage(const struct qc_qparams *s);
    a single zero point per weight. Other qparams: qc_qparams_levels. */
 struct qc_levels qc_levels_around_zero(const struct qc_qparams *s);
 bool qc_qparams_are_few(const struct qc_qparams *s); /* at most 16 levels, those of four bits */
+
+/* The nodes of a graph in order, and from the last one back. */
+#define QC_EACH_NODE(n, g)                                                                                             \
+    for (const struct qc_node *n = (g)->nodes + 1, *const n##_end = n + (g)->node_count; n < n##_end; n++)
+#define QC_EACH_NODE_BACK(n, g) for (const struct qc_node *n = (g)->nodes + (g)->node_count; n > (g)->nodes; n--)
 
 /* Look-ups. */
 static inline const struct qc_value *qc_value(const struct qc_graph *g, qc_id v)

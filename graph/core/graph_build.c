@@ -102,6 +102,11 @@ void qc_graph_free(struct qc_graph *g)
     free(g);
 }
 
+void qc_graph_leave(struct qc_graph *const *g)
+{
+    qc_graph_free(*g);
+}
+
 qc_id qc_graph_find_value(const struct qc_graph *g, const char *name)
 {
     uint64_t h = qc_hash_text(name);
@@ -142,7 +147,7 @@ const char *qc_graph_free_name(struct qc_graph *g, const char *name, struct qc_s
 
 bool qc_graph_name_value(struct qc_graph *g, qc_id value, const char *name, struct qc_status *st)
 {
-    if (!name || !*name || g->values[value].name) return true;
+    if (!value || !name || !*name || g->values[value].name) return true;
     const char *unique = qc_graph_free_name(g, name, st);
     if (!unique || !qc_index_reserve(&g->tables->names, st)) return false;
     g->values[value].name = unique;
@@ -181,6 +186,7 @@ qc_id qc_graph_add_input(struct qc_graph *g, const char *name, enum qc_dtype dty
 bool qc_graph_add_output(struct qc_graph *g, const char *name, qc_id value, struct qc_status *st)
 {
     struct qc_port port = {.value = value, .name = qc_arena_strdup(g->arena, name, st)};
+    if (!value) return qc_fail(st, QC_BAD_INPUT, "output '%s' is not made", name);
     return st->code == QC_OK && add_port(&g->outputs, &g->output_count, &g->tables->output_capacity, port, st);
 }
 
@@ -264,9 +270,8 @@ qc_id qc_graph_add_made_constant(struct qc_graph *g, const char *name, struct qc
 
 qc_id qc_graph_cast(struct qc_graph *g, qc_id v, enum qc_dtype dtype, struct qc_status *st)
 {
-    const struct qc_attr attr = QC_INT("to", qc_dtype_info(dtype)->onnx);
-    const struct qc_node_def def = {.op = QC_OP_Cast, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &attr};
-    return !v || g->values[v].type.dtype == dtype ? v : qc_graph_add(g, &def, st);
+    if (!v || g->values[v].type.dtype == dtype) return v;
+    return qc_graph_add(g, QC_NODE(QC_OP_Cast, QC_INPUTS(v), QC_ATTRS(QC_INT("to", qc_dtype_info(dtype)->onnx))), st);
 }
 
 bool qc_graph_fix_input(struct qc_graph *g, size_t i, const struct qc_shape *shape, struct qc_status *st)

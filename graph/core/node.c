@@ -315,7 +315,7 @@ static qc_id add_node(struct qc_graph *g, const struct qc_node_def *d, unsigned 
 
     n.outputs = (qc_id)g->value_count + 1;
     n.attrs = attrs;
-    qc_id id = (qc_id)g->node_count + 1;
+    const qc_id id = n.id = (qc_id)g->node_count + 1;
     for (unsigned i = 0; i < outputs; i++) {
         struct qc_value v = {.kind = QC_VALUE_RESULT, .type = types[i], .node = id, .output = i};
         if (!qc_graph_new_value(g, &v, d->output_names ? d->output_names[i] : NULL, st)) return 0;

@@ -34,8 +34,7 @@ bool qc_query_of(struct qc_query *out, const struct qc_graph *g, struct qc_arena
 {
     qc_id *taken = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     if (!taken) return false;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         if (n->op != QC_OP_Quantize && n->op != QC_OP_Requantize) continue;
         qc_id v = n->inputs[0];
         const struct qc_node *from = qc_node_of(g, v);

@@ -23,9 +23,14 @@ bool qc_port_copy(struct qc_port *to, const struct qc_port *from, struct qc_aren
 bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st);
 
 /* Returns the new id of an old value. An unmapped constant is copied; for the result of a node, the node and
-   everything it needs are copied unchanged. Iterative, so the depth of the graph is not limited. Returns 0 and a
-   status on failure. */
+   everything it needs are copied unchanged. Iterative, so the depth of the graph is not limited. Returns 0 for value
+   0, and with a status on failure. */
 qc_id qc_rebuild_value(struct qc_rebuild *r, qc_id old, struct qc_status *st);
+
+/* Returns the new values of the inputs of a node of r->from, in the arena of r->to. Returns NULL if out of memory. */
+qc_id *qc_rebuild_inputs(struct qc_rebuild *r, const struct qc_node *n, struct qc_status *st);
+/* Maps the outputs of a node of r->from to new values from `first` on; does nothing if it is 0. Returns first. */
+qc_id qc_rebuild_map(struct qc_rebuild *r, const struct qc_node *n, qc_id first);
 
 /* Copies one node whose inputs are mapped or constants, and maps its outputs. Returns the first new output. */
 qc_id qc_rebuild_node(struct qc_rebuild *r, qc_id old_node, struct qc_status *st);
@@ -52,6 +57,8 @@ bool qc_graph_copy(struct qc_graph **out, const struct qc_graph *g, struct qc_st
 
 /* NULL-safe; frees the map and, if finish was not reached, the graph. */
 void qc_rebuild_free(struct qc_rebuild *r);
+/* A rebuild that is freed at the end of its scope: `QC_REBUILD_SCOPE r = {0};` */
+#define QC_REBUILD_SCOPE __attribute__((cleanup(qc_rebuild_free))) struct qc_rebuild
 
 /* What graphs of parts of one graph borrow, one after the other, so that making one takes work in proportion to the
    part. */

@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "base/checked.h"
+#include "base/scope.h"
 #include "graph/core/body.h"
 #include "graph/core/custom.h"
 #include "onnx/read/importing.h"
@@ -74,31 +75,27 @@ static bool add_body_inputs(struct qc_importer *body, struct border *b, struct q
         for (int d = 0; given < b->first_state && d < shape.rank; d++)
             if (shape.dim[d] == QC_FREE) shape.dim[d] = 1;
         if (given < b->first_state) b->shape[given] = shape;
-        if (!(n->id = qc_graph_add_input(body->g, n->name, b->dtype[given], &shape, st))) return false;
-        given++;
+        n->id = qc_graph_add_input(body->g, n->name, b->dtype[given++], &shape, st);
     }
     if (given < b->given) return qc_fail(st, QC_BAD_INPUT, "has %zu inputs, but gets %zu", given, b->given);
     for (size_t k = 0; k < b->captures; k++) {
         struct qc_onnx_name *n = qc_import_find(body, b->name[k]);
         const size_t at = b->given + k;
         const qc_id id = qc_graph_add_input(body->g, b->name[k], b->dtype[at], &b->shape[at], st);
-        if (!id) return false;
         if (n && n->origin == QC_FROM_OUTSIDE) n->id = id;
     }
-    return true;
+    return st->code == QC_OK;
 }
 
-static bool add_constants(struct qc_importer *body, struct qc_importer *im, const struct qc_outer_names *o,
+static void add_constants(struct qc_importer *body, struct qc_importer *im, const struct qc_outer_names *o,
                           struct qc_status *st)
 {
     for (size_t k = 0; k < o->count; k++) {
         struct qc_onnx_name *n = qc_import_find(body, o->names[k]);
-        const struct qc_tensor *t;
         if (!n || n->origin != QC_FROM_OUTSIDE || n->id) continue;
-        if (!qc_import_name_constant(&t, im, qc_import_resolve(im, o->names[k]), st)) return false;
+        const struct qc_tensor *t = qc_import_name_constant(im, qc_import_resolve(im, o->names[k]), st);
         n->constant = t ? qc_tensor_ref(t) : NULL;
     }
-    return true;
 }
 
 static bool fill_body(struct qc_importer *body, struct qc_importer *im, const struct qc_outer_names *o,
@@ -113,12 +110,12 @@ static bool fill_body(struct qc_importer *body, struct qc_importer *im, const st
         return qc_fail(st, QC_UNSUPPORTED, "has sparse initializers, which are not handled; store them dense");
     *im->readings += 1 + p->n_node / READING_NODES;
     if (*im->readings > READINGS_MAX) return qc_fail(st, QC_UNSUPPORTED, "too many bodies within bodies");
-    if (!qc_import_enter_names(body, o, st) || !qc_import_mark_live(body, st) || !add_body_inputs(body, b, st) ||
-        !add_constants(body, im, o, st) || !qc_import_nodes(body, st))
+    if (!qc_import_enter_names(body, o, st) || !qc_import_mark_live(body, st) || !add_body_inputs(body, b, st))
         return false;
-    for (size_t i = 0; i < p->n_output; i++)
-        if (!qc_import_add_output(body, p->output[i], st)) return false;
-    return true;
+    add_constants(body, im, o, st);
+    if (st->code != QC_OK || !qc_import_nodes(body, st)) return false;
+    for (size_t i = 0; i < p->n_output; i++) qc_import_add_output(body, p->output[i], st);
+    return st->code == QC_OK;
 }
 
 static bool read_body(struct qc_graph **out, struct qc_node_import *w, const char *attr, struct border *b,
@@ -142,19 +139,12 @@ static bool read_body(struct qc_graph **out, struct qc_node_import *w, const cha
                                .opset_slots = im->opset_slots,
                                .opset_of = im->opset_of,
                                .readings = im->readings};
-    bool ok = false;
-    if (!body.arena) qc_fail_memory(st, sizeof body);
     if (body.g) body.g->custom = qc_custom_ops_ref(im->g->custom);
-    if (body.arena && body.g)
-        ok = fill_body(&body, im, &im->outer[index_of(im, w->proto)], b, st) || qc_where(st, "body '%s'", attr);
-    if (ok) {
-        *out = body.g;
-        body.g = NULL;
-    }
+    const bool ok =
+        body.g && (fill_body(&body, im, &im->outer[index_of(im, w->proto)], b, st) || qc_where(st, "body '%s'", attr));
     qc_import_release_names(&body);
-    qc_graph_free(body.g);
     qc_arena_free(body.arena);
-    return ok;
+    return QC_HAND_OVER(ok, out, body.g, qc_graph_free);
 }
 
 /* --- The node --- */
@@ -184,24 +174,20 @@ static bool set_given(struct border *b, struct qc_node_import *w, enum qc_op op,
     return true;
 }
 
-static bool set_captures(struct border *b, struct qc_node_import *w, struct qc_status *st)
+static void set_captures(struct border *b, struct qc_node_import *w, struct qc_status *st)
 {
     struct qc_importer *im = w->im;
     const struct qc_outer_names *o = &im->outer[index_of(im, w->proto)];
     for (size_t k = 0; k < o->count; k++) {
         struct qc_onnx_name *n = qc_import_resolve(im, o->names[k]);
-        const struct qc_tensor *t;
-        if (!qc_import_name_constant(&t, im, n, st)) return false;
-        if (t) continue;
+        if (qc_import_name_constant(im, n, st) || st->code != QC_OK) continue;
         const qc_id id = qc_import_enter_value(im, n, st);
-        if (!id) return false;
         const size_t at = b->given + b->captures;
         b->dtype[at] = im->g->values[id].type.dtype;
         b->shape[at] = im->g->values[id].type.shape;
         b->operand[at] = (struct qc_operand){.id = id};
         b->name[b->captures++] = o->names[k];
     }
-    return true;
 }
 
 static bool set_border(struct border *b, struct qc_node_import *w, enum qc_op op, struct qc_status *st)
@@ -218,8 +204,8 @@ static bool set_border(struct border *b, struct qc_node_import *w, enum qc_op op
                          .shape = QC_NEW_ARRAY(w->im->arena, struct qc_shape, room, st),
                          .name = QC_NEW_ARRAY(w->im->arena, const char *, room, st),
                          .operand = QC_NEW_ARRAY(w->im->arena, struct qc_operand, room, st)};
-    if (!b->dtype || !b->shape || !b->name || !b->operand) return false;
-    if (!set_given(b, w, op, st) || !set_captures(b, w, st)) return false;
+    if (st->code != QC_OK || !set_given(b, w, op, st)) return false;
+    set_captures(b, w, st);
     /* Captures follow the inputs of the ONNX node. */
     memmove(b->operand + inputs, b->operand + b->given, b->captures * sizeof *b->operand);
     memcpy(b->operand, w->inputs, w->input_count * sizeof *b->operand);
@@ -227,7 +213,7 @@ static bool set_border(struct border *b, struct qc_node_import *w, enum qc_op op
     w->inputs = b->operand;
     w->input_count = inputs + b->captures;
     w->input_capacity = room;
-    return true;
+    return st->code == QC_OK;
 }
 
 /* Returns true if the shapes of the output states fit the input states. Else makes the input shapes less fixed. */
@@ -344,19 +330,14 @@ static bool makes(const struct scope *s, const char *name)
     return false;
 }
 
-static bool add(struct found *f, struct qc_importer *im, const char *name, struct qc_status *st)
+/* Adds a name that the scopes do not make. An absent optional name is NULL or empty. */
+static void read(struct found *f, struct qc_importer *im, const struct scope *s, const char *name, struct qc_status *st)
 {
+    if (!*qc_proto_text(name) || makes(s, name) || !qc_import_find(im, name)) return;
     const char **names = qc_arena_grown(im->arena, f->names, f->count, &f->capacity, sizeof *names, st);
-    if (!names) return false;
+    if (!names) return;
     f->names = names;
     f->names[f->count++] = name;
-    return true;
-}
-
-/* An absent optional name is NULL or empty. */
-static bool read(struct found *f, struct qc_importer *im, const struct scope *s, const char *name, struct qc_status *st)
-{
-    return !*qc_proto_text(name) || makes(s, name) || !qc_import_find(im, name) || add(f, im, name, st);
 }
 
 static void put_name(struct scope *s, const char *name)
@@ -382,34 +363,28 @@ static bool enter_body(struct scope *s, struct qc_importer *im, const Onnx__Grap
 }
 
 /* qc_proto_check bounds the nesting of messages and so the recursion. */
-static bool look_into(struct found *f, struct qc_importer *im, const struct scope *around, const Onnx__NodeProto *p,
+static void look_into(struct found *f, struct qc_importer *im, const struct scope *around, const Onnx__NodeProto *p,
                       struct qc_status *st);
 
-static bool look_at(struct found *f, struct qc_importer *im, const struct scope *around, const Onnx__GraphProto *g,
+static void look_at(struct found *f, struct qc_importer *im, const struct scope *around, const Onnx__GraphProto *g,
                     struct qc_status *st)
 {
     struct scope s = {.around = around};
-    if (!enter_body(&s, im, g, st)) return false;
+    if (!g || !enter_body(&s, im, g, st)) return;
     for (size_t i = 0; i < g->n_node; i++) {
-        for (size_t k = 0; k < g->node[i]->n_input; k++)
-            if (!read(f, im, &s, g->node[i]->input[k], st)) return false;
-        if (!look_into(f, im, &s, g->node[i], st)) return false;
+        for (size_t k = 0; k < g->node[i]->n_input; k++) read(f, im, &s, g->node[i]->input[k], st);
+        look_into(f, im, &s, g->node[i], st);
     }
-    for (size_t i = 0; i < g->n_output; i++)
-        if (!read(f, im, &s, g->output[i]->name, st)) return false;
-    return true;
+    for (size_t i = 0; i < g->n_output; i++) read(f, im, &s, g->output[i]->name, st);
 }
 
-static bool look_into(struct found *f, struct qc_importer *im, const struct scope *around, const Onnx__NodeProto *p,
+static void look_into(struct found *f, struct qc_importer *im, const struct scope *around, const Onnx__NodeProto *p,
                       struct qc_status *st)
 {
     for (size_t i = 0; i < p->n_attribute; i++) {
-        const Onnx__AttributeProto *a = p->attribute[i];
-        if (a->g && !look_at(f, im, around, a->g, st)) return false;
-        for (size_t k = 0; k < a->n_graphs; k++)
-            if (!look_at(f, im, around, a->graphs[k], st)) return false;
+        look_at(f, im, around, p->attribute[i]->g, st);
+        for (size_t k = 0; k < p->attribute[i]->n_graphs; k++) look_at(f, im, around, p->attribute[i]->graphs[k], st);
     }
-    return true;
 }
 
 bool qc_import_find_outer(struct qc_importer *im, struct qc_status *st)
@@ -419,11 +394,11 @@ bool qc_import_find_outer(struct qc_importer *im, struct qc_status *st)
     for (size_t i = 0; i < g->n_node; i++) {
         struct found f = {.count = 0};
         size_t kept = 0;
-        if (!look_into(&f, im, NULL, g->node[i], st)) return false;
+        look_into(&f, im, NULL, g->node[i], st);
         if (f.count) qsort(f.names, f.count, sizeof *f.names, qc_order_text);
         for (size_t k = 0; k < f.count; k++)
             if (!kept || strcmp(f.names[kept - 1], f.names[k]) != 0) f.names[kept++] = f.names[k];
         im->outer[i] = (struct qc_outer_names){.count = kept, .names = f.names};
     }
-    return true;
+    return st->code == QC_OK;
 }

@@ -193,10 +193,9 @@ static bool take_carried(struct reading *r, struct qc_onnx_name *n, struct qc_st
     }
     const struct qc_tensor *t = from->constant ? from->constant : from->id ? qc_constant_of(im->g, from->id) : NULL;
     if (t) {
-        const char *name = qc_arena_strdup(r->c->arena, n->name, st);
-        if (!name) return false;
-        r->constants[r->c->constant_count++] = (struct qc_carried_constant){name, qc_tensor_ref(t)};
-        return true;
+        r->constants[r->c->constant_count++] =
+            (struct qc_carried_constant){qc_arena_strdup(r->c->arena, n->name, st), qc_tensor_ref(t)};
+        return st->code == QC_OK;
     }
     const qc_id id = qc_import_enter_value(im, from, st);
     return id && qc_graph_add_output(im->g, n->name, id, st);
@@ -208,13 +207,12 @@ static bool prune(struct reading *r, struct qc_status *st)
     struct qc_importer *im = r->im;
     const struct qc_graph *g = im->g;
     struct qc_graph view = *g;
-    struct qc_rebuild b = {.map = NULL};
+    QC_REBUILD_SCOPE b = {0};
     unsigned char *used = QC_NEW_ARRAY(im->arena, unsigned char, g->value_count + 1, st);
     struct qc_port *inputs = QC_NEW_ARRAY(im->arena, struct qc_port, g->input_count, st);
     if (!used || !inputs) return false;
     for (size_t i = 0; i < g->output_count; i++) used[g->outputs[i].value] = 1;
-    for (size_t i = g->node_count; i >= 1; i--) {
-        const struct qc_node *n = &g->nodes[i];
+    QC_EACH_NODE_BACK(n, g) {
         bool needed = false;
         for (unsigned k = 0; k < n->output_count; k++) needed |= used[n->outputs + k] != 0;
         for (unsigned k = 0; needed && k < n->input_count; k++) used[n->inputs[k]] = 1;
@@ -226,9 +224,7 @@ static bool prune(struct reading *r, struct qc_status *st)
         if (used[g->inputs[i].value] || !r->seen[n - im->names]) inputs[view.input_count++] = g->inputs[i];
     }
     struct qc_graph *pruned;
-    const bool ok = qc_rebuild_begin(&b, &view, st) && qc_rebuild_finish(&pruned, &b, st);
-    qc_rebuild_free(&b);
-    if (!ok) return false;
+    if (!qc_rebuild_begin(&b, &view, st) || !qc_rebuild_finish(&pruned, &b, st)) return false;
     qc_graph_free(im->g);
     im->g = pruned;
     return true;
@@ -252,15 +248,14 @@ static bool list_nodes(struct reading *r, struct qc_status *st)
                                     .name = qc_arena_strdup(c->arena, import_label(p), st),
                                     .detail = how->detail ? qc_arena_strdup(c->arena, how->detail, st) : NULL,
                                     .unknown = how->unknown};
-        if (!n.domain || !n.op || !n.name || (how->detail && !n.detail)) return false;
         nodes[c->node_count++] = n;
         c->unknown_count += n.unknown;
     }
     c->nodes = nodes;
-    return nodes != NULL;
+    return st->code == QC_OK;
 }
 
-static bool add_port(struct qc_carried_port *to, const struct qc_carried *c, const Onnx__ValueInfoProto *v,
+static void add_port(struct qc_carried_port *to, const struct qc_carried *c, const Onnx__ValueInfoProto *v,
                      struct qc_status *st)
 {
     char text[QC_TYPE_TEXT] = "";
@@ -280,7 +275,6 @@ static bool add_port(struct qc_carried_port *to, const struct qc_carried *c, con
         qc_text(text, sizeof text, "no tensor");
     to->name = qc_arena_strdup(c->arena, qc_proto_text(v->name), st);
     to->type = qc_arena_strdup(c->arena, text, st);
-    return to->name && to->type;
 }
 
 static bool list_ports(struct reading *r, struct qc_status *st)
@@ -292,14 +286,12 @@ static bool list_ports(struct reading *r, struct qc_status *st)
                            *out = QC_NEW_ARRAY(c->arena, struct qc_carried_port, p->n_output, st);
     if (!in || !out) return false;
     for (size_t i = 0; i < p->n_input; i++)
-        if (qc_import_find(im, qc_proto_text(p->input[i]->name))->origin == QC_FROM_INPUT &&
-            !add_port(&in[c->input_count++], c, p->input[i], st))
-            return false;
-    for (size_t i = 0; i < p->n_output; i++)
-        if (!add_port(&out[c->model_output_count++], c, p->output[i], st)) return false;
+        if (qc_import_find(im, qc_proto_text(p->input[i]->name))->origin == QC_FROM_INPUT)
+            add_port(&in[c->input_count++], c, p->input[i], st);
+    for (size_t i = 0; i < p->n_output; i++) add_port(&out[c->model_output_count++], c, p->output[i], st);
     c->inputs = in;
     c->outputs = out;
-    return true;
+    return st->code == QC_OK;
 }
 
 /* Moves external data into the message, because the new model is in another folder. */
@@ -359,7 +351,6 @@ static bool pack_whole(struct reading *r, const Onnx__ModelProto *m, struct qc_s
 {
     ProtobufCMessage *own;
     struct qc_arena *a = r->c->arena, *first = qc_arena_new();
-    if (!first) return qc_fail_memory(st, 1);
     r->c->arena = first;
     bool ok = pack(r->c, m, st);
     r->c->arena = a;
@@ -420,7 +411,7 @@ bool qc_import_carry_end(struct qc_importer *im, const Onnx__ModelProto *m, stru
     r.seen = QC_NEW_ARRAY(im->arena, unsigned char, im->name_count, st);
     r.constants = QC_NEW_ARRAY(r.c->arena, struct qc_carried_constant, im->name_count, st);
     r.initializers = QC_NEW_ARRAY(im->arena, Onnx__TensorProto *, im->proto->n_initializer, st);
-    bool ok = r.seen && r.constants && r.initializers;
+    bool ok = st->code == QC_OK;
     r.c->constants = r.constants;
     r.c->opset = im->opset;
     r.c->output_count = im->g->output_count;
@@ -466,9 +457,8 @@ bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st)
         const char *name = qc_proto_text(p->output[i]->name);
         struct qc_onnx_name *n = qc_import_find(im, name);
         if (!n) return qc_fail(st, QC_BAD_INPUT, "nothing makes the graph output '%.200s'", name);
-        if (n->is_output && !im->depth &&
-            !qc_lines_add(&im->warnings, im->g->arena, st, "output '%s' is listed twice and taken once", name))
-            return false;
+        if (n->is_output && !im->depth)
+            qc_lines_add(&im->warnings, im->g->arena, st, "output '%s' is listed twice and taken once", name);
         n->is_output = true;
         mark(im, &m, n);
     }
@@ -489,8 +479,9 @@ bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st)
     size_t dead = 0;
     for (size_t i = 0; i < p->n_node; i++) {
         dead += !im->live[i];
-        if (!im->live[i] && !qc_lines_add(&im->unused, im->g->arena, st, "%s", import_label(p->node[i]))) return false;
+        if (!im->live[i]) qc_lines_add(&im->unused, im->g->arena, st, "%s", import_label(p->node[i]));
     }
+    if (st->code != QC_OK) return false;
     return !dead || qc_lines_add(&im->notes, im->g->arena, st, "%zu nodes that no output needs were left out", dead);
 }
 

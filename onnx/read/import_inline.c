@@ -108,23 +108,18 @@ static bool take_name(struct inliner *x, const char *name, struct qc_status *st)
     return qc_texts_set(&x->taken, name, 1, x->im->arena, st);
 }
 
-static bool take_graph(struct inliner *x, const Onnx__GraphProto *g, struct qc_status *st)
+static void take_graph(struct inliner *x, const Onnx__GraphProto *g, struct qc_status *st)
 {
-    for (size_t i = 0; i < g->n_input; i++)
-        if (!take_name(x, qc_proto_text(g->input[i]->name), st)) return false;
-    for (size_t i = 0; i < g->n_initializer; i++)
-        if (!take_name(x, qc_proto_text(g->initializer[i]->name), st)) return false;
+    for (size_t i = 0; i < g->n_input; i++) take_name(x, qc_proto_text(g->input[i]->name), st);
+    for (size_t i = 0; i < g->n_initializer; i++) take_name(x, qc_proto_text(g->initializer[i]->name), st);
     for (size_t i = 0; i < g->n_node; i++) {
         const Onnx__NodeProto *n = g->node[i];
-        for (size_t k = 0; k < n->n_output; k++)
-            if (!take_name(x, n->output[k], st)) return false;
+        for (size_t k = 0; k < n->n_output; k++) take_name(x, n->output[k], st);
         for (size_t k = 0; k < n->n_attribute; k++) { /* qc_proto_check bounds the nesting */
-            if (n->attribute[k]->g && !take_graph(x, n->attribute[k]->g, st)) return false;
-            for (size_t j = 0; j < n->attribute[k]->n_graphs; j++)
-                if (!take_graph(x, n->attribute[k]->graphs[j], st)) return false;
+            if (n->attribute[k]->g) take_graph(x, n->attribute[k]->g, st);
+            for (size_t j = 0; j < n->attribute[k]->n_graphs; j++) take_graph(x, n->attribute[k]->graphs[j], st);
         }
     }
-    return true;
 }
 
 static bool prefix_fits(const struct inliner *x, const struct function *f, const char *prefix, struct qc_status *st)
@@ -176,9 +171,7 @@ static char **names_in(const struct inliner *x, const struct scope *s, char **na
 {
     char **out = QC_NEW_ARRAY(x->im->arena, char *, count, st);
     for (size_t i = 0; out && i < count; i++) {
-        const char *name = name_in(x, s, names[i], st);
-        if (!name) return NULL;
-        out[i] = (char *)(uintptr_t)name;
+        out[i] = (char *)(uintptr_t)name_in(x, s, names[i], st);
     }
     return out;
 }
@@ -218,14 +211,11 @@ int qc_import_opset_of(const struct qc_importer *im, const Onnx__NodeProto *n)
 static bool inline_nodes(struct list *out, struct inliner *x, const struct scope *s, Onnx__NodeProto **nodes,
                          size_t count, struct qc_status *st);
 
-static bool copy_value(Onnx__ValueInfoProto **v, const struct inliner *x, const struct scope *s, struct qc_status *st)
+static void copy_value(Onnx__ValueInfoProto **v, const struct inliner *x, const struct scope *s, struct qc_status *st)
 {
     Onnx__ValueInfoProto *copy = qc_arena_dup(x->im->arena, *v, 1, sizeof **v, st);
-    const char *name = copy ? name_in(x, s, qc_proto_text(copy->name), st) : NULL;
-    if (!name) return false;
-    copy->name = (char *)(uintptr_t)name;
+    if (copy) copy->name = (char *)(uintptr_t)name_in(x, s, qc_proto_text(copy->name), st);
     *v = copy;
-    return true;
 }
 
 /* Copies a graph inside a node, with its names and calls replaced. */
@@ -235,24 +225,23 @@ static Onnx__GraphProto *copy_graph(struct inliner *x, const struct scope *s, co
     struct qc_arena *a = x->im->arena;
     Onnx__GraphProto *g = qc_arena_dup(a, from, 1, sizeof *from, st);
     struct list nodes = {0};
-    bool ok = g && (g->input = qc_arena_dup(a, from->input, from->n_input, sizeof *g->input, st)) &&
-              (g->output = qc_arena_dup(a, from->output, from->n_output, sizeof *g->output, st)) &&
-              (g->initializer = qc_arena_dup(a, from->initializer, from->n_initializer, sizeof *g->initializer, st));
-    for (size_t i = 0; ok && s->function && i < g->n_input; i++) ok = copy_value(&g->input[i], x, s, st);
-    for (size_t i = 0; ok && s->function && i < g->n_output; i++) ok = copy_value(&g->output[i], x, s, st);
-    for (size_t i = 0; ok && s->function && i < g->n_initializer; i++) {
+    if (!g) return NULL;
+    g->input = qc_arena_dup(a, from->input, from->n_input, sizeof *g->input, st);
+    g->output = qc_arena_dup(a, from->output, from->n_output, sizeof *g->output, st);
+    g->initializer = qc_arena_dup(a, from->initializer, from->n_initializer, sizeof *g->initializer, st);
+    if (st->code != QC_OK) return NULL;
+    for (size_t i = 0; s->function && i < g->n_input; i++) copy_value(&g->input[i], x, s, st);
+    for (size_t i = 0; s->function && i < g->n_output; i++) copy_value(&g->output[i], x, s, st);
+    for (size_t i = 0; s->function && i < g->n_initializer; i++) {
         Onnx__TensorProto *t = qc_arena_dup(a, g->initializer[i], 1, sizeof *t, st);
-        const char *name = t ? name_in(x, s, qc_proto_text(t->name), st) : NULL;
-        if ((ok = name != NULL)) {
-            t->name = (char *)(uintptr_t)name;
-            g->initializer[i] = t;
-        }
+        if (t) t->name = (char *)(uintptr_t)name_in(x, s, qc_proto_text(t->name), st);
+        g->initializer[i] = t;
     }
-    ok = ok && inline_nodes(&nodes, x, s, from->node, from->n_node, st) &&
-         (g->node = qc_arena_dup(a, nodes.nodes, nodes.count, sizeof *nodes.nodes, st));
-    if (ok) g->n_node = nodes.count;
+    inline_nodes(&nodes, x, s, from->node, from->n_node, st);
+    g->node = qc_arena_dup(a, nodes.nodes, nodes.count, sizeof *nodes.nodes, st);
+    g->n_node = nodes.count;
     free(nodes.nodes);
-    return ok ? g : NULL;
+    return st->code == QC_OK ? g : NULL;
 }
 
 /* Returns the attribute that a function refers to: the call's, else the function's default; NULL if there is
@@ -268,35 +257,33 @@ static const Onnx__AttributeProto *referred(const struct scope *s, const char *n
     return NULL;
 }
 
-static bool copy_attributes(Onnx__NodeProto *n, struct inliner *x, const struct scope *s, struct qc_status *st)
+static void copy_attributes(Onnx__NodeProto *n, struct inliner *x, const struct scope *s, struct qc_status *st)
 {
     struct qc_arena *a = x->im->arena;
     Onnx__AttributeProto **from = n->attribute;
     const size_t count = n->n_attribute;
     n->n_attribute = 0;
-    if (!(n->attribute = QC_NEW_ARRAY(a, Onnx__AttributeProto *, count, st))) return false;
-    for (size_t i = 0; i < count; i++) {
+    n->attribute = QC_NEW_ARRAY(a, Onnx__AttributeProto *, count, st);
+    for (size_t i = 0; st->code == QC_OK && i < count; i++) {
         const char *reference = qc_proto_text(from[i]->ref_attr_name);
         if (*reference && s->function) {
-            const Onnx__AttributeProto *given = referred(s, reference);
+            const Onnx__AttributeProto *given = referred(s, reference); /* absent in the call, so absent here */
             Onnx__AttributeProto *copy = given ? qc_arena_dup(a, given, 1, sizeof *given, st) : NULL;
-            if (!given) continue; /* absent in the call, so absent here */
-            if (!copy) return false;
+            if (!copy) continue;
             copy->name = from[i]->name;
             n->attribute[n->n_attribute++] = copy;
             continue;
         }
         Onnx__AttributeProto *copy = from[i];
         if (copy->g || copy->n_graphs) {
-            if (!(copy = qc_arena_dup(a, copy, 1, sizeof *copy, st))) return false;
-            if (copy->g && !(copy->g = copy_graph(x, s, copy->g, st))) return false;
-            if (!(copy->graphs = qc_arena_dup(a, copy->graphs, copy->n_graphs, sizeof *copy->graphs, st))) return false;
-            for (size_t k = 0; k < copy->n_graphs; k++)
-                if (!(copy->graphs[k] = copy_graph(x, s, copy->graphs[k], st))) return false;
+            if (!(copy = qc_arena_dup(a, copy, 1, sizeof *copy, st))) return;
+            if (copy->g) copy->g = copy_graph(x, s, copy->g, st);
+            copy->graphs = qc_arena_dup(a, copy->graphs, copy->n_graphs, sizeof *copy->graphs, st);
+            for (size_t k = 0; copy->graphs && k < copy->n_graphs; k++)
+                copy->graphs[k] = copy_graph(x, s, copy->graphs[k], st);
         }
         n->attribute[n->n_attribute++] = copy;
     }
-    return true;
 }
 
 /* --- Nodes --- */
@@ -396,9 +383,9 @@ static bool inline_node(struct list *out, struct inliner *x, const struct scope 
         n->input = names_in(x, s, n->input, n->n_input, st);
         n->output = names_in(x, s, n->output, n->n_output, st);
         n->name = qc_arena_printf(a, st, "%s%s", s->prefix, own);
-        if (!n->input || !n->output || !n->name) return false;
     }
-    if (!copy_attributes(n, x, s, st)) return false;
+    copy_attributes(n, x, s, st);
+    if (st->code != QC_OK) return false;
     struct function *f = function_of(x, n, overload);
     if (f) return inline_call(out, x, s, f, n, st);
     return push(out, x, n, st) &&
@@ -431,12 +418,11 @@ static bool is_own(const Onnx__FunctionProto *f)
 }
 
 /* Numbers names from 1; the first of equal names wins. */
-static bool number_names(struct qc_texts *out, char *const *names, size_t count, struct qc_arena *a,
+static void number_names(struct qc_texts *out, char *const *names, size_t count, struct qc_arena *a,
                          struct qc_status *st)
 {
     for (size_t i = 0; i < count; i++)
-        if (!qc_texts_find(out, names[i]) && !qc_texts_set(out, names[i], i + 1, a, st)) return false;
-    return true;
+        if (!qc_texts_find(out, names[i])) qc_texts_set(out, names[i], i + 1, a, st);
 }
 
 static bool read_functions(struct inliner *x, const Onnx__ModelProto *m, struct qc_status *st)
@@ -453,9 +439,10 @@ static bool read_functions(struct inliner *x, const Onnx__ModelProto *m, struct 
                 const size_t length = strlen(f->p->node[k]->output[j]);
                 if (length > f->longest) f->longest = length;
             }
-        if (!(f->overload = overload_of(&f->p->base, FUNCTION_OVERLOAD, a, st)) || !read_defaults(f, x->im, st) ||
-            !number_names(&f->inputs, f->p->input, f->p->n_input, a, st) ||
-            !number_names(&f->outputs, f->p->output, f->p->n_output, a, st) ||
+        f->overload = overload_of(&f->p->base, FUNCTION_OVERLOAD, a, st);
+        number_names(&f->inputs, f->p->input, f->p->n_input, a, st);
+        number_names(&f->outputs, f->p->output, f->p->n_output, a, st);
+        if (st->code != QC_OK || !read_defaults(f, x->im, st) ||
             !qc_index_add(&x->by_name, qc_hash_text(qc_proto_text(f->p->name)), (uint32_t)x->function_count, st))
             return false;
     }
@@ -475,8 +462,11 @@ bool qc_import_inline(const Onnx__GraphProto **out, struct qc_importer *im, cons
     x.bytes_before = qc_arena_bytes(im->arena);
     if (!qc_mul_size(&x.bytes_most, size, TIMES) || !qc_add_size(&x.bytes_most, x.bytes_most, BYTES))
         x.bytes_most = SIZE_MAX;
-    if (read && x.function_count && take_name(&x, "", st) && take_graph(&x, m->graph, st))
-        g = copy_graph(&x, &top, m->graph, st);
+    if (read && x.function_count) {
+        take_name(&x, "", st);
+        take_graph(&x, m->graph, st);
+        if (st->code == QC_OK) g = copy_graph(&x, &top, m->graph, st);
+    }
     qc_index_free(&x.by_name);
     if (!read || (x.function_count && !g)) return false;
     if (!x.function_count) return true;

@@ -47,10 +47,9 @@ static struct qc_tensor *repeated(const struct qc_tensor *c, int64_t n, struct q
    Without C, beta has no effect. */
 static bool form_gemm(struct qc_node_import *w, struct qc_status *st)
 {
-    const struct qc_tensor *c, *weight;
     struct qc_attr dropped;
     if (!qc_import_has(w, 2)) qc_import_take_attr(&dropped, w, "beta");
-    if (!qc_import_constant(&c, w, 2, st) || !qc_import_constant(&weight, w, 1, st)) return false;
+    const struct qc_tensor *c = qc_import_constant(w, 2, st), *weight = qc_import_constant(w, 1, st);
     const struct qc_attr *turned = qc_import_attr(w, "transB");
     const bool matrix = weight && weight->shape.rank == 2 && weight->count > 0;
     const int64_t n = matrix ? weight->shape.dim[!(turned && turned->i)] : 0;
@@ -60,8 +59,8 @@ static bool form_gemm(struct qc_node_import *w, struct qc_status *st)
         const struct qc_onnx_name *from = w->inputs[2].name;
         const bool only = from && from->uses == 1 && !from->id;
         struct qc_tensor *bias = one ? repeated(c, n, st) : qc_tensor_of(c->dtype, &shape, c->data, st);
-        if (!qc_import_set_tensor(w, 2, "bias", bias, st)) return false;
-        if (only) w->inputs[2].name->as = from->as; /* no other value has the name */
+        if (qc_import_set_tensor(w, 2, "bias", bias, st) && only)
+            w->inputs[2].name->as = from->as; /* no other value has the name */
     }
     return qc_import_finish(w, QC_OP_Gemm, st);
 }
@@ -91,24 +90,18 @@ static qc_id shape_of_input(struct qc_node_import *w, const struct qc_shape *s, 
     if (free_dims > 1) return qc_import_beside(w, QC_OP_Shape, "shape", 1, &x, 0, NULL, st);
     struct qc_shape shape = QC_SHAPE(s->rank);
     struct qc_tensor *t = qc_tensor_of(QC_I64, &shape, dims, st);
-    const char *name = t ? qc_import_fresh_name(w->im, w->label, "shape", st) : NULL;
-    qc_id id = name ? qc_graph_add_constant(w->im->g, name, t, st) : 0;
-    qc_tensor_unref(t);
-    return id;
+    return qc_graph_add_made_constant(w->im->g, qc_import_fresh_name(w->im, w->label, "shape", st), t, st);
 }
 
 static bool flat_softmax(struct qc_node_import *w, enum qc_op op, const struct qc_shape *s, int64_t axis,
                          struct qc_status *st)
 {
     const struct qc_attr flatten = QC_INT("axis", axis);
-    qc_id x = qc_import_input(w, 0, st), flat, soft, pair[2];
-    if (!x) return false;
-    if (!(flat = qc_import_beside(w, QC_OP_Flatten, "flat", 1, &x, axis != 1, &flatten, st))) return false;
-    if (!(soft = qc_import_beside(w, op, "soft", 1, &flat, 0, NULL, st))) return false;
-    pair[0] = soft;
-    if (!(pair[1] = shape_of_input(w, s, x, st))) return false;
-    qc_id y = qc_import_beside(w, QC_OP_Reshape, NULL, 2, pair, 0, NULL, st);
-    return y && qc_import_become(w, y);
+    const qc_id x = qc_import_input(w, 0, st),
+                flat = qc_import_beside(w, QC_OP_Flatten, "flat", 1, &x, axis != 1, &flatten, st),
+                soft = qc_import_beside(w, op, "soft", 1, &flat, 0, NULL, st),
+                pair[2] = {soft, shape_of_input(w, s, x, st)};
+    return qc_import_become(w, qc_import_beside(w, QC_OP_Reshape, NULL, 2, pair, 0, NULL, st));
 }
 
 static bool form_softmax(struct qc_node_import *w, struct qc_status *st)
@@ -154,19 +147,18 @@ static bool bound_of(struct qc_node_import *w, const char *name, size_t i, float
 }
 
 /* A constant bound of one element and shape [1] becomes a scalar. */
-static bool squeeze_bound(struct qc_node_import *w, size_t i, const char *name, struct qc_status *st)
+static void squeeze_bound(struct qc_node_import *w, size_t i, const char *name, struct qc_status *st)
 {
-    const struct qc_tensor *t;
-    if (!qc_import_constant(&t, w, i, st)) return false;
-    if (!t || t->count != 1 || t->shape.rank == 0) return true;
-    const struct qc_shape scalar = QC_SCALAR;
-    return qc_import_set_tensor(w, i, name, qc_tensor_of(t->dtype, &scalar, t->data, st), st);
+    const struct qc_tensor *t = qc_import_constant(w, i, st);
+    if (t && t->count == 1 && t->shape.rank)
+        qc_import_set_tensor(w, i, name, qc_tensor_of(t->dtype, &QC_SCALAR, t->data, st), st);
 }
 
 static bool form_clip(struct qc_node_import *w, struct qc_status *st)
 {
     if (!bound_of(w, "min", 1, -FLT_MAX, st) || !bound_of(w, "max", 2, FLT_MAX, st)) return false;
-    if (!squeeze_bound(w, 1, "min", st) || !squeeze_bound(w, 2, "max", st)) return false;
+    squeeze_bound(w, 1, "min", st);
+    squeeze_bound(w, 2, "max", st);
     if (!qc_import_has(w, 1) && !qc_import_has(w, 2)) return qc_import_alias(w, 0, st);
     return qc_import_finish(w, QC_OP_Clip, st);
 }
@@ -177,13 +169,12 @@ static bool form_clip(struct qc_node_import *w, struct qc_status *st)
 static bool old_resize(struct qc_node_import *w, struct qc_status *st)
 {
     struct qc_attr a;
-    const struct qc_tensor *scales;
     const char *nearest = "floor";
     if (qc_import_take_attr(&a, w, "scales")) {
         const struct qc_shape shape = QC_SHAPE((int64_t)a.count);
-        if (!qc_import_set_tensor(w, 1, "scales", qc_tensor_of(QC_F32, &shape, a.floats, st), st)) return false;
+        qc_import_set_tensor(w, 1, "scales", qc_tensor_of(QC_F32, &shape, a.floats, st), st);
     }
-    if (!qc_import_constant(&scales, w, 1, st)) return false;
+    const struct qc_tensor *scales = qc_import_constant(w, 1, st);
     for (size_t i = 0; scales && i < scales->count; i++)
         if (qc_tensor_float(scales, i) < 1) nearest = "ceil";
     if (!qc_import_has(w, 1)) return qc_fail(st, QC_BAD_INPUT, "has no scales");
@@ -199,21 +190,12 @@ static bool old_resize(struct qc_node_import *w, struct qc_status *st)
     return qc_import_finish(w, QC_OP_Resize, st);
 }
 
-static bool drop_empty(struct qc_node_import *w, size_t i, struct qc_status *st)
-{
-    const struct qc_tensor *t;
-    if (!qc_import_constant(&t, w, i, st)) return false;
-    if (t && t->count == 0) qc_import_set(w, i, QC_ABSENT);
-    return true;
-}
-
 /* Extends scales or sizes of some axes (opset 18) to all axes. */
 static bool spread_resize(struct qc_node_import *w, size_t i, const struct qc_attr *axes, struct qc_status *st)
 {
-    const struct qc_tensor *t;
+    const struct qc_tensor *t = qc_import_constant(w, i, st);
     const struct qc_shape s = qc_import_shape(w, 0);
     if (!qc_import_has(w, i)) return true;
-    if (!qc_import_constant(&t, w, i, st)) return false;
     if (!t || s.rank < 0)
         return qc_fail(st, QC_UNSUPPORTED,
                        "axes are handled with constant scales or sizes and an input of known rank only");
@@ -253,6 +235,7 @@ static bool form_resize(struct qc_node_import *w, struct qc_status *st)
 {
     if (w->im->opset < 11) return old_resize(w, st);
     struct qc_attr a;
+    const struct qc_tensor *dropped;
     const struct qc_attr *coordinates = qc_import_attr(w, "coordinate_transformation_mode"),
                          *mode = qc_import_attr(w, "mode");
     if (coordinates && strcmp(coordinates->s, "tf_half_pixel_for_nn") == 0)
@@ -261,9 +244,8 @@ static bool form_resize(struct qc_node_import *w, struct qc_status *st)
     if (!coordinates || strcmp(coordinates->s, "tf_crop_and_resize") != 0) qc_import_set(w, 1, QC_ABSENT);
     const bool cubic = mode && strcmp(mode->s, "cubic") == 0, nearest = !mode;
     for (size_t i = 1; i < w->input_count && i < 4; i++)
-        if (!drop_empty(w, i, st)) return false;
-    const struct qc_tensor *scales, *sizes;
-    if (!qc_import_constant(&scales, w, 2, st) || !qc_import_constant(&sizes, w, 3, st)) return false;
+        if ((dropped = qc_import_constant(w, i, st)) && dropped->count == 0) qc_import_set(w, i, QC_ABSENT);
+    const struct qc_tensor *scales = qc_import_constant(w, 2, st), *sizes = qc_import_constant(w, 3, st);
     /* Parameters of some axes are extended to all axes, if these are known; crops and proportions need the axes
        themselves. */
     const bool plain = (scales || sizes) && qc_import_shape(w, 0).rank >= 0 && !qc_import_has(w, 1) &&
@@ -297,7 +279,7 @@ static bool form_quantize(struct qc_node_import *w, struct qc_status *st)
         } else {
             if (!qc_shape_fixed(&scale))
                 return qc_fail(st, QC_UNSUPPORTED, "output_dtype is handled with a scale of known shape only");
-            if (!qc_import_set_tensor(w, 2, "zero_point", qc_tensor_new(dtype, &scale, st), st)) return false;
+            qc_import_set_tensor(w, 2, "zero_point", qc_tensor_new(dtype, &scale, st), st);
         }
     }
     return qc_import_finish(w, QC_OP_QuantizeLinear, st);
@@ -321,8 +303,7 @@ static bool form_identity(struct qc_node_import *w, struct qc_status *st)
 
 static bool form_dropout(struct qc_node_import *w, struct qc_status *st)
 {
-    const struct qc_tensor *training;
-    if (!qc_import_constant(&training, w, 2, st)) return false;
+    const struct qc_tensor *training = qc_import_constant(w, 2, st);
     if (qc_import_has(w, 2) && (!training || training->count != 1 || qc_tensor_int(training, 0)))
         return qc_fail(st, QC_UNSUPPORTED, "may be in training mode; export the model for inference");
     return qc_import_alias(w, 0, st);
@@ -349,12 +330,11 @@ static bool form_swish(struct qc_node_import *w, struct qc_status *st)
     qc_id x = qc_import_input(w, 0, st), s = x;
     if (!x) return !qc_import_has(w, 0) ? qc_fail(st, QC_BAD_INPUT, "input 0 is missing") : false;
     if (qc_import_take_attr(&alpha, w, "alpha")) {
-        if (!qc_import_set_scalar(w, 1, "alpha", alpha.f, st)) return false;
+        qc_import_set_scalar(w, 1, "alpha", alpha.f, st);
         const qc_id in[2] = {x, qc_import_input(w, 1, st)};
-        if (!in[1] || !(s = qc_import_beside(w, QC_OP_Mul, "scaled", 2, in, 0, NULL, st))) return false;
+        s = qc_import_beside(w, QC_OP_Mul, "scaled", 2, in, 0, NULL, st);
     }
-    if (!(s = qc_import_beside(w, QC_OP_Sigmoid, "sigmoid", 1, &s, 0, NULL, st))) return false;
-    qc_import_set(w, 1, s);
+    qc_import_set(w, 1, qc_import_beside(w, QC_OP_Sigmoid, "sigmoid", 1, &s, 0, NULL, st));
     return qc_import_finish(w, QC_OP_Mul, st);
 }
 

@@ -181,7 +181,7 @@ bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v,
     struct qc_shape declared;
     char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
     struct qc_onnx_name *own = qc_import_find(im, name);
-    if (own->carried || (own->is_added && !im->depth)) return true;
+    if (st->code != QC_OK || own->carried || (own->is_added && !im->depth)) return st->code == QC_OK;
     own->is_added = true;
     struct qc_onnx_name *n = qc_import_resolve(im, name);
     qc_id id = qc_import_enter_value(im, n, st);
@@ -255,11 +255,6 @@ static bool read_info(struct qc_model_info *info, struct qc_importer *im, const 
     return st->code == QC_OK;
 }
 
-static bool note_left_out(struct qc_importer *im, const Onnx__ModelProto *m, struct qc_status *st)
-{
-    return !m->n_training_info || qc_lines_add(&im->notes, im->g->arena, st, "training information was left out");
-}
-
 static bool import_model(struct qc_importer *im, struct qc_model_info *info, const Onnx__ModelProto *m,
                          struct qc_status *st)
 {
@@ -267,21 +262,22 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     if (m->graph->n_sparse_initializer)
         return qc_fail(st, QC_UNSUPPORTED, "has sparse initializers, which are not handled; store them dense");
     im->g->opset = im->opset;
-    if (im->opset > QC_ONNX_OPSET_MAX &&
-        !qc_lines_add(
+    if (im->opset > QC_ONNX_OPSET_MAX)
+        qc_lines_add(
             &im->warnings, im->g->arena, st,
             "opset %d is newer than %d, the newest that is known; its operators are read as those of that opset",
-            im->opset, QC_ONNX_OPSET_MAX))
-        return false;
+            im->opset, QC_ONNX_OPSET_MAX);
+    if (m->n_training_info) qc_lines_add(&im->notes, im->g->arena, st, "training information was left out");
     im->g->name = *qc_proto_text(m->graph->name) ? keep(im, m->graph->name, st) : "graph";
-    if (!im->g->name || !note_left_out(im, m, st) || !qc_import_inline(&im->proto, im, m, st)) return false;
-    if (!qc_import_enter_names(im, NULL, st) || !qc_import_mark_live(im, st) || !qc_import_carry_begin(im, st))
+    if (st->code != QC_OK || !qc_import_inline(&im->proto, im, m, st) || !qc_import_enter_names(im, NULL, st) ||
+        !qc_import_mark_live(im, st) || !qc_import_carry_begin(im, st))
         return false;
     name_after_outputs(im);
     if (!add_model_inputs(im, st) || !qc_import_nodes(im, st)) return false;
-    for (size_t i = 0; i < m->graph->n_output; i++)
-        if (!qc_import_add_output(im, m->graph->output[i], st)) return false;
-    if (!qc_import_carry_end(im, m, st) || !read_info(info, im, m, st) || !qc_import_files(im, info, st)) return false;
+    for (size_t i = 0; i < m->graph->n_output; i++) qc_import_add_output(im, m->graph->output[i], st);
+    if (st->code != QC_OK || !qc_import_carry_end(im, m, st) || !read_info(info, im, m, st) ||
+        !qc_import_files(im, info, st))
+        return false;
     info->notes = im->notes.lines;
     info->note_count = im->notes.count;
     info->unused = im->unused.lines;
@@ -371,25 +367,20 @@ static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, c
     if (im.g) im.g->spills = large;
     if (im.g) im.g->custom = qc_custom_ops_ref(o->custom);
     struct qc_model_info found;
-    bool ok = false;
-    if (!im.arena) qc_fail_memory(st, sizeof im);
-    if (!im.arena || !im.g || !import_model(&im, &found, m, st)) goto out;
-    if (o->unknown == QC_UNKNOWN_REFUSED && !qc_onnx_whole(im.g, st)) goto out;
-    /* Tensors may share bytes, so their sum is limited to the size of the files. */
-    add_bytes(&files.bytes, file_bytes);
-    if (files.bytes < im.g->budget.model_bytes) im.g->budget.model_bytes = files.bytes;
-    im.g->external_data = outside.count > 0;
-    if (info) *info = found;
-    *out = im.g;
-    im.g = NULL;
-    ok = true;
-out:
+    const bool ok =
+        im.g && import_model(&im, &found, m, st) && (o->unknown != QC_UNKNOWN_REFUSED || qc_onnx_whole(im.g, st));
+    if (ok) {
+        /* Tensors may share bytes, so their sum is limited to the size of the files. */
+        add_bytes(&files.bytes, file_bytes);
+        if (files.bytes < im.g->budget.model_bytes) im.g->budget.model_bytes = files.bytes;
+        im.g->external_data = outside.count > 0;
+        if (info) *info = found;
+    }
     qc_import_release_names(&im);
     qc_import_release_unpacked(&im);
     qc_import_release_external(&files);
-    qc_graph_free(im.g);
     qc_arena_free(im.arena);
-    return ok;
+    return QC_HAND_OVER(ok, out, im.g, qc_graph_free);
 }
 
 bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
@@ -435,8 +426,8 @@ static bool import_file(struct qc_graph **out, struct qc_model_info *info, const
     QC_ARENA_SCOPE *a = qc_arena_new();
     void *bytes = NULL;
     const bool large = stat(path, &found) == 0 && S_ISREG(found.st_mode) && found.st_size >= MAPPED_LEAST;
-    bool ok = a || qc_fail_memory(st, 1);
-    if (ok && large) ok = qc_file_map(&from.map, &from.size, path, st);
+    bool ok = true;
+    if (large) ok = qc_file_map(&from.map, &from.size, path, st);
     if (ok && !from.map) ok = qc_budget_file(&budget, path, 2, st) && qc_file_read(&bytes, &from.size, path, a, st);
     from.bytes = from.map ? qc_file_map_data(from.map) : bytes;
     ok = ok && import_source(out, info, &from, folder, o, st);

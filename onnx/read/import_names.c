@@ -46,11 +46,11 @@ static bool form_roi_align(struct qc_node_import *w, struct qc_status *st)
 static bool form_dft(struct qc_node_import *w, struct qc_status *st)
 {
     struct qc_attr axis = QC_INT("axis", 1);
-    const struct qc_shape scalar = QC_SCALAR;
     const bool given = qc_import_take_attr(&axis, w, "axis");
-    if (w->im->opset < 20 && !qc_import_set_tensor(w, 2, "axis", qc_tensor_of(QC_I64, &scalar, &axis.i, st), st))
-        return false;
-    if (given && w->im->opset >= 20) return qc_fail(st, QC_BAD_INPUT, "attribute 'axis' is gone since opset 20");
+    if (w->im->opset < 20)
+        qc_import_set_tensor(w, 2, "axis", qc_tensor_of(QC_I64, &QC_SCALAR, &axis.i, st), st);
+    else if (given)
+        return qc_fail(st, QC_BAD_INPUT, "attribute 'axis' is gone since opset 20");
     return qc_import_finish(w, QC_OP_DFT, st);
 }
 
@@ -60,7 +60,7 @@ static bool form_topk(struct qc_node_import *w, struct qc_status *st)
     struct qc_attr k;
     if (qc_import_take_attr(&k, w, "k")) {
         if (w->im->opset >= 10) return qc_fail(st, QC_BAD_INPUT, "attribute 'k' is gone since opset 10");
-        if (!qc_import_set_ints(w, 1, "k", 1, &k.i, st)) return false;
+        qc_import_set_ints(w, 1, "k", 1, &k.i, st);
     }
     return qc_import_finish(w, QC_OP_TopK, st);
 }
@@ -108,6 +108,7 @@ static const char *origin_text(enum qc_name_origin origin)
 static bool enter_name(struct qc_importer *im, const char *name, enum qc_name_origin origin, size_t index,
                        struct qc_status *st)
 {
+    if (st->code != QC_OK) return false;
     const struct qc_onnx_name *first = qc_import_find(im, name);
     if (first) {
         /* An initializer, entered first, may give a graph input its value. */
@@ -150,19 +151,18 @@ static bool enter_own_names(struct qc_importer *im, size_t more, struct qc_statu
     for (size_t i = 0; i < p->n_initializer; i++) {
         const char *name = qc_proto_text(p->initializer[i]->name);
         if (!*name) return qc_fail(st, QC_BAD_INPUT, "initializer %zu has no name", i);
-        if (!enter_name(im, name, QC_FROM_INITIALIZER, i, st)) return false;
+        enter_name(im, name, QC_FROM_INITIALIZER, i, st);
     }
     for (size_t i = 0; i < p->n_input; i++) {
         const char *name = qc_proto_text(p->input[i]->name);
         if (!*name) return qc_fail(st, QC_BAD_INPUT, "graph input %zu has no name", i);
-        if (!enter_name(im, name, QC_FROM_INPUT, i, st)) return false;
+        enter_name(im, name, QC_FROM_INPUT, i, st);
     }
-    if (!check_inputs_once(p, im, st)) return false;
-    for (size_t i = 0; i < p->n_node; i++) {
+    if (st->code != QC_OK || !check_inputs_once(p, im, st)) return false;
+    for (size_t i = 0; i < p->n_node; i++)
         for (size_t k = 0; k < p->node[i]->n_output; k++)
-            if (*p->node[i]->output[k] && !enter_name(im, p->node[i]->output[k], QC_FROM_NODE, i, st)) return false;
-    }
-    return true;
+            if (*p->node[i]->output[k]) enter_name(im, p->node[i]->output[k], QC_FROM_NODE, i, st);
+    return st->code == QC_OK;
 }
 
 bool qc_import_enter_names(struct qc_importer *im, const struct qc_outer_names *outside, struct qc_status *st)
@@ -170,9 +170,8 @@ bool qc_import_enter_names(struct qc_importer *im, const struct qc_outer_names *
     const size_t more = outside ? outside->count : 0;
     if (!enter_own_names(im, more, st)) return false;
     for (size_t i = 0; i < more; i++)
-        if (!qc_import_find(im, outside->names[i]) && !enter_name(im, outside->names[i], QC_FROM_OUTSIDE, i, st))
-            return false;
-    return qc_import_find_outer(im, st);
+        if (!qc_import_find(im, outside->names[i])) enter_name(im, outside->names[i], QC_FROM_OUTSIDE, i, st);
+    return st->code == QC_OK && qc_import_find_outer(im, st);
 }
 
 const char *qc_import_fresh_name(struct qc_importer *im, const char *base, const char *suffix, struct qc_status *st)

@@ -89,12 +89,10 @@ static bool convert(struct qc_attr *a, const struct row *r, struct qc_node_impor
     case QC_ATTR_GRAPH: return true; /* import_body.c reads it */
     case QC_ATTR_STRINGS: {
         const char **v = QC_NEW_ARRAY(w->im->arena, const char *, p->n_strings, st);
-        if (!v) return false;
-        for (size_t i = 0; i < p->n_strings; i++)
-            if (!(v[i] = text_of(w, &p->strings[i], st))) return false;
+        for (size_t i = 0; v && i < p->n_strings; i++) v[i] = text_of(w, &p->strings[i], st);
         a->count = p->n_strings;
         a->strings = v;
-        return true;
+        return st->code == QC_OK;
     }
     case QC_ATTR_TENSOR: {
         struct qc_tensor *t;
@@ -224,7 +222,7 @@ void qc_import_put_attr(struct qc_node_import *w, struct qc_attr a)
 /* Expands nodes whose operator is a function of others (graph/core/call.h). */
 
 /* Names the values of the function after its nodes ("attn/MatMul_1"), and its outputs as in the file. */
-static bool name_values(struct qc_node_import *w, size_t first, struct qc_status *st)
+static void name_values(struct qc_node_import *w, size_t first, struct qc_status *st)
 {
     struct qc_graph *g = w->im->g;
     for (qc_id v = (qc_id)first + 1; v <= g->value_count; v++) {
@@ -232,12 +230,10 @@ static bool name_values(struct qc_node_import *w, size_t first, struct qc_status
         if (g->values[v].name || !n || !n->name) continue;
         const char *name =
             n->output_count > 1 ? qc_arena_printf(w->im->arena, st, "%s.%u", n->name, g->values[v].output) : n->name;
-        if (!name) return false;
-        if (qc_import_find(w->im, name) || qc_graph_find_value(g, name))
+        if (name && (qc_import_find(w->im, name) || qc_graph_find_value(g, name)))
             name = qc_import_fresh_name(w->im, name, "of", st);
-        if (!name || !qc_graph_name_value(g, v, name, st)) return false;
+        qc_graph_name_value(g, v, name, st);
     }
-    return true;
 }
 
 /* Returns true for operators of ONNX Runtime and for those of ONNX's functions for which runtimes have kernels, with
@@ -264,8 +260,7 @@ static bool import_expand(bool *fits, struct qc_node_import *w, const Onnx__Node
           *outputs = QC_NEW_ARRAY(im->arena, qc_id, w->output_count, st);
     bool *wanted = QC_NEW_ARRAY(im->arena, bool, w->output_count, st);
     if (!attrs || !inputs || !outputs || !wanted || !import_raw_attrs(attrs, w, p, st)) return false;
-    for (size_t i = 0; i < w->input_count; i++)
-        if (qc_import_has(w, i) && !(inputs[i] = qc_import_input(w, i, st))) return false;
+    for (size_t i = 0; i < w->input_count; i++) inputs[i] = qc_import_input(w, i, st);
     for (size_t k = 0; k < w->output_count; k++) wanted[k] = qc_import_output_used(w, k);
     const struct qc_call call = {.op = w->op,
                                  .label = w->label,
@@ -276,15 +271,15 @@ static bool import_expand(bool *fits, struct qc_node_import *w, const Onnx__Node
                                  .inputs = inputs,
                                  .attrs = attrs,
                                  .wanted = wanted};
-    if (!x->expand(outputs, fits, x->user, im->g, &call, st)) return false;
-    if (!*fits) return true;
-    for (size_t k = 0; k < w->output_count; k++)
+    if (st->code != QC_OK || !x->expand(outputs, fits, x->user, im->g, &call, st)) return false;
+    for (size_t k = 0; *fits && k < w->output_count; k++)
         if (wanted[k]) {
             w->outputs[k]->id = outputs[k];
-            if (!qc_graph_name_value(im->g, outputs[k], w->outputs[k]->as, st)) return false;
+            qc_graph_name_value(im->g, outputs[k], w->outputs[k]->as, st);
         }
-    return name_values(w, before, st) &&
-           (!is_written_again(w->op) || qc_graph_add_source_call(im->g, &call, outputs, st));
+    if (*fits) name_values(w, before, st);
+    if (*fits && is_written_again(w->op)) qc_graph_add_source_call(im->g, &call, outputs, st);
+    return st->code == QC_OK;
 }
 
 /* --- Operands --- */
@@ -314,34 +309,26 @@ bool qc_import_read_constant(struct qc_importer *im, struct qc_onnx_name *n, str
            (!im->g->spills || qc_tensor_spill(n->constant, st));
 }
 
-bool qc_import_name_constant(const struct qc_tensor **out, struct qc_importer *im, struct qc_onnx_name *n,
-                             struct qc_status *st)
+const struct qc_tensor *qc_import_name_constant(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st)
 {
-    if (!qc_import_read_constant(im, n, st)) return false;
-    *out = n->constant ? n->constant : qc_constant_of(im->g, n->id);
-    return true;
+    if (!qc_import_read_constant(im, n, st)) return NULL;
+    return n->constant ? n->constant : qc_constant_of(im->g, n->id);
 }
 
-bool qc_import_constant(const struct qc_tensor **out, struct qc_node_import *w, size_t i, struct qc_status *st)
+const struct qc_tensor *qc_import_constant(struct qc_node_import *w, size_t i, struct qc_status *st)
 {
-    *out = NULL;
-    if (!qc_import_has(w, i)) return true;
-    struct qc_operand *o = &w->inputs[i];
-    if (o->id) {
-        *out = qc_constant_of(w->im->g, o->id);
-        return true;
-    }
-    return qc_import_name_constant(out, w->im, o->name, st);
+    if (!qc_import_has(w, i)) return NULL;
+    const struct qc_operand *o = &w->inputs[i];
+    return o->id ? qc_constant_of(w->im->g, o->id) : qc_import_name_constant(w->im, o->name, st);
 }
 
 bool qc_import_ints(const int64_t **out, size_t *count, struct qc_node_import *w, size_t i, const char *what,
                     struct qc_status *st)
 {
-    const struct qc_tensor *t;
+    const struct qc_tensor *t = qc_import_constant(w, i, st);
     *out = NULL;
     *count = 0;
-    if (!qc_import_has(w, i)) return true;
-    if (!qc_import_constant(&t, w, i, st)) return false;
+    if (!qc_import_has(w, i)) return st->code == QC_OK;
     if (!t)
         return qc_fail(st, QC_UNSUPPORTED, "its %s are computed while the model runs; only constant ones are handled",
                        what);
@@ -355,48 +342,43 @@ bool qc_import_ints(const int64_t **out, size_t *count, struct qc_node_import *w
     return true;
 }
 
-static bool enter_value(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st)
-{
-    if (n->id) return true;
-    if (!qc_import_read_constant(im, n, st)) return false;
-    if (!n->constant) return qc_fail(st, QC_BAD_INPUT, "the value '%.200s' is used before it is made", n->name);
-    n->id = qc_graph_add_constant(im->g, n->as, n->constant, st);
-    return n->id != 0;
-}
-
 qc_id qc_import_input(struct qc_node_import *w, size_t i, struct qc_status *st)
 {
     if (!qc_import_has(w, i)) return QC_ABSENT;
-    struct qc_operand *o = &w->inputs[i];
-    if (o->id) return o->id;
-    return enter_value(w->im, o->name, st) ? o->name->id : 0;
+    return w->inputs[i].id ? w->inputs[i].id : qc_import_enter_value(w->im, w->inputs[i].name, st);
 }
 
 qc_id qc_import_enter_value(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st)
 {
-    return enter_value(im, n, st) ? n->id : 0;
+    if (n->id || !qc_import_read_constant(im, n, st)) return n->id;
+    if (!n->constant) return qc_fail(st, QC_BAD_INPUT, "the value '%.200s' is used before it is made", n->name);
+    return n->id = qc_graph_add_constant(im->g, n->as, n->constant, st);
+}
+
+/* Returns the name of operand i if its value has no id yet, with its constant read if it is one; else NULL. *id: the
+   value. */
+static const struct qc_onnx_name *unread_name(qc_id *id, struct qc_node_import *w, size_t i)
+{
+    *id = 0;
+    if (!qc_import_has(w, i)) return NULL;
+    const struct qc_operand *o = &w->inputs[i];
+    if (o->name && o->name->constant) return o->name;
+    if ((*id = o->id ? o->id : o->name->id)) return NULL;
+    return qc_import_read_constant(w->im, o->name, &w->unread) && o->name->constant ? o->name : NULL;
 }
 
 struct qc_shape qc_import_shape(struct qc_node_import *w, size_t i)
 {
-    if (!qc_import_has(w, i)) return QC_SHAPE_UNKNOWN;
-    struct qc_operand *o = &w->inputs[i];
-    if (o->name && o->name->constant) return o->name->constant->shape;
-    qc_id id = o->id ? o->id : o->name->id;
-    if (id) return w->im->g->values[id].type.shape;
-    return qc_import_read_constant(w->im, o->name, &w->unread) && o->name->constant ? o->name->constant->shape
-                                                                                    : QC_SHAPE_UNKNOWN;
+    qc_id id;
+    const struct qc_onnx_name *n = unread_name(&id, w, i);
+    return n ? n->constant->shape : id ? w->im->g->values[id].type.shape : QC_SHAPE_UNKNOWN;
 }
 
 enum qc_dtype qc_import_dtype(struct qc_node_import *w, size_t i)
 {
-    if (!qc_import_has(w, i)) return QC_NONE;
-    struct qc_operand *o = &w->inputs[i];
-    if (o->name && o->name->constant) return o->name->constant->dtype;
-    qc_id id = o->id ? o->id : o->name->id;
-    if (id) return w->im->g->values[id].type.dtype;
-    return qc_import_read_constant(w->im, o->name, &w->unread) && o->name->constant ? o->name->constant->dtype
-                                                                                    : QC_NONE;
+    qc_id id;
+    const struct qc_onnx_name *n = unread_name(&id, w, i);
+    return n ? n->constant->dtype : w->im->g->values[id].type.dtype; /* of value 0: QC_NONE */
 }
 
 void qc_import_set(struct qc_node_import *w, size_t i, qc_id id)
@@ -465,10 +447,13 @@ static bool check_outputs(const struct qc_node_import *w, size_t kept, struct qc
     return true;
 }
 
-static bool add_finished(struct qc_node_import *w, enum qc_op op, struct qc_status *st)
+bool qc_import_finish(struct qc_node_import *w, enum qc_op op, struct qc_status *st)
 {
     const struct qc_op_info *info = qc_op_info(op);
     size_t inputs = w->input_count, outputs = w->output_count;
+    if (st->code != QC_OK) return false;
+    if (inputs > info->inputs_max)
+        return qc_fail(st, QC_BAD_INPUT, "has %zu inputs, at most %u are handled", inputs, info->inputs_max);
     if (outputs > info->outputs_max) outputs = info->outputs_max;
     if (outputs == 0) outputs = 1;
     if (!check_outputs(w, outputs, st)) return false;
@@ -476,12 +461,11 @@ static bool add_finished(struct qc_node_import *w, enum qc_op op, struct qc_stat
     qc_id *in = QC_NEW_ARRAY(w->im->arena, qc_id, inputs, st);
     const char **names = QC_NEW_ARRAY(w->im->arena, const char *, outputs, st);
     if (!in || !names) return false;
-    for (size_t i = 0; i < inputs; i++)
-        if (qc_import_has(w, i) && !(in[i] = qc_import_input(w, i, st))) return false;
+    for (size_t i = 0; i < inputs; i++) in[i] = qc_import_input(w, i, st);
     for (size_t k = 0; k < outputs && k < w->output_count; k++)
-        if (!(names[k] = w->outputs[k] ? w->outputs[k]->as : qc_import_fresh_name(w->im, w->label, "unused", st)))
-            return false;
-    struct qc_node_def def = {
+        names[k] = w->outputs[k] ? w->outputs[k]->as : qc_import_fresh_name(w->im, w->label, "unused", st);
+    if (st->code != QC_OK) return false;
+    const struct qc_node_def def = {
         .op = op,
         .name = w->name,
         .input_count = (unsigned)inputs,
@@ -504,16 +488,9 @@ static bool add_finished(struct qc_node_import *w, enum qc_op op, struct qc_stat
     return true;
 }
 
-bool qc_import_finish(struct qc_node_import *w, enum qc_op op, struct qc_status *st)
-{
-    const struct qc_op_info *info = qc_op_info(op);
-    if (w->input_count > info->inputs_max)
-        return qc_fail(st, QC_BAD_INPUT, "has %zu inputs, at most %u are handled", w->input_count, info->inputs_max);
-    return add_finished(w, op, st);
-}
-
 bool qc_import_alias(struct qc_node_import *w, size_t input, struct qc_status *st)
 {
+    if (st->code != QC_OK) return false;
     if (!qc_import_has(w, input)) return qc_fail(st, QC_BAD_INPUT, "input %zu is missing", input);
     if (!check_outputs(w, 1, st)) return false;
     if (!w->output_count || !w->outputs[0]) return true;
@@ -528,7 +505,7 @@ bool qc_import_alias(struct qc_node_import *w, size_t input, struct qc_status *s
 bool qc_import_become(struct qc_node_import *w, qc_id id)
 {
     if (w->output_count && w->outputs[0]) w->outputs[0]->id = id;
-    return true;
+    return id != 0;
 }
 
 bool qc_import_become_constant(struct qc_node_import *w, struct qc_tensor *t, struct qc_status *st)
@@ -545,20 +522,22 @@ qc_id qc_import_beside(struct qc_node_import *w, enum qc_op op, const char *suff
                        unsigned attrs, const struct qc_attr *attr, struct qc_status *st)
 {
     const char *value, *name = w->name;
+    if (st->code != QC_OK) return 0;
     if (suffix) {
-        if (!(value = qc_import_fresh_name(w->im, w->label, suffix, st))) return 0;
-        if (name && !(name = qc_arena_printf(w->im->arena, st, "%s_%s", name, suffix))) return 0;
+        value = qc_import_fresh_name(w->im, w->label, suffix, st);
+        if (name) name = qc_arena_printf(w->im->arena, st, "%s_%s", name, suffix);
     } else {
         value = w->output_count && w->outputs[0] ? w->outputs[0]->as : NULL;
     }
-    struct qc_node_def def = {.op = op,
-                              .name = name,
-                              .input_count = inputs,
-                              .inputs = in,
-                              .attr_count = attrs,
-                              .attrs = attr,
-                              .output_names = &value};
-    qc_id id = qc_graph_add(w->im->g, &def, st);
+    if (st->code != QC_OK) return 0;
+    const struct qc_node_def def = {.op = op,
+                                    .name = name,
+                                    .input_count = inputs,
+                                    .inputs = in,
+                                    .attr_count = attrs,
+                                    .attrs = attr,
+                                    .output_names = &value};
+    const qc_id id = qc_graph_add(w->im->g, &def, st);
     if (!id) w->located = true;
     return id;
 }
@@ -567,14 +546,11 @@ qc_id qc_import_beside(struct qc_node_import *w, enum qc_op op, const char *suff
 
 static qc_import_form *form_of(const char *op)
 {
-    for (const struct qc_import_row *r = qc_import_layer_forms; r->op; r++)
-        if (strcmp(r->op, op) == 0) return r->form;
-    for (const struct qc_import_row *r = qc_import_shape_forms; r->op; r++)
-        if (strcmp(r->op, op) == 0) return r->form;
-    for (const struct qc_import_row *r = qc_import_index_forms; r->op; r++)
-        if (strcmp(r->op, op) == 0) return r->form;
-    for (const struct qc_import_row *r = qc_import_body_forms; r->op; r++)
-        if (strcmp(r->op, op) == 0) return r->form;
+    static const struct qc_import_row *const lists[] = {qc_import_layer_forms, qc_import_shape_forms,
+                                                        qc_import_index_forms, qc_import_body_forms};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (const struct qc_import_row *r = lists[i]; r->op; r++)
+            if (strcmp(r->op, op) == 0) return r->form;
     return NULL;
 }
 

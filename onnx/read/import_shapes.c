@@ -17,7 +17,8 @@ static bool ints_to_input(struct qc_node_import *w, const char *name, size_t i, 
 
 static bool form_squeeze(struct qc_node_import *w, struct qc_status *st)
 {
-    return ints_to_input(w, "axes", 1, 13, st) && qc_import_finish(w, qc_op_from_onnx(w->op), st);
+    ints_to_input(w, "axes", 1, 13, st);
+    return qc_import_finish(w, qc_op_from_onnx(w->op), st);
 }
 
 static bool all_ones(const struct qc_tensor *t)
@@ -29,11 +30,10 @@ static bool all_ones(const struct qc_tensor *t)
 
 static bool form_slice(struct qc_node_import *w, struct qc_status *st)
 {
-    const struct qc_tensor *steps;
-    if (!ints_to_input(w, "starts", 1, 10, st) || !ints_to_input(w, "ends", 2, 10, st) ||
-        !ints_to_input(w, "axes", 3, 10, st))
-        return false;
-    if (!qc_import_constant(&steps, w, 4, st)) return false;
+    ints_to_input(w, "starts", 1, 10, st);
+    ints_to_input(w, "ends", 2, 10, st);
+    ints_to_input(w, "axes", 3, 10, st);
+    const struct qc_tensor *steps = qc_import_constant(w, 4, st);
     if (steps && all_ones(steps)) qc_import_set(w, 4, QC_ABSENT);
     return qc_import_finish(w, QC_OP_Slice, st);
 }
@@ -45,35 +45,26 @@ static qc_id list_beside(struct qc_node_import *w, const char *suffix, int64_t c
                          struct qc_status *st)
 {
     const struct qc_shape shape = QC_SHAPE(count);
-    struct qc_tensor *t = qc_tensor_of(QC_I64, &shape, v, st);
-    const char *name = t ? qc_import_fresh_name(w->im, w->label, suffix, st) : NULL;
-    qc_id id = name ? qc_graph_add_constant(w->im->g, name, t, st) : 0;
-    qc_tensor_unref(t);
-    return id;
+    return qc_graph_add_made_constant(w->im->g, qc_import_fresh_name(w->im, w->label, suffix, st),
+                                      qc_tensor_of(QC_I64, &shape, v, st), st);
 }
 
 /* Extends computed pads or axes to all axes: scatters them into a list of zeros. */
-static bool spread_computed_pads(struct qc_node_import *w, int rank, struct qc_status *st)
+static void spread_computed_pads(struct qc_node_import *w, int rank, struct qc_status *st)
 {
-    const int64_t zeros[2 * QC_RANK_MAX] = {0}, size = rank, join = 0;
-    const struct qc_attr to = QC_INT("to", qc_dtype_info(QC_I64)->onnx), axis = QC_INT("axis", join);
-    qc_id ranks = list_beside(w, "rank", 1, &size, st), none = ranks ? list_beside(w, "zeros", 2 * rank, zeros, st) : 0;
-    qc_id axes = none ? qc_import_input(w, 3, st) : 0, pads = axes ? qc_import_input(w, 1, st) : 0;
-    if (!pads) return false;
-    if (qc_import_dtype(w, 3) != QC_I64 && !(axes = qc_import_beside(w, QC_OP_Cast, "axes", 1, &axes, 1, &to, st)))
-        return false;
-    const qc_id shifted[2] = {axes, ranks};
-    qc_id begin = qc_import_beside(w, QC_OP_Add, "shifted", 2, shifted, 0, NULL, st), pair[2] = {begin, ranks};
-    if (!begin || !(begin = qc_import_beside(w, QC_OP_Mod, "begins", 2, pair, 0, NULL, st))) return false;
-    pair[0] = begin;
-    qc_id end = qc_import_beside(w, QC_OP_Add, "ends", 2, pair, 0, NULL, st);
-    pair[1] = end;
-    const qc_id places = end ? qc_import_beside(w, QC_OP_Concat, "places", 2, pair, 1, &axis, st) : 0;
-    const qc_id in[3] = {none, places, pads};
-    const qc_id all = places ? qc_import_beside(w, QC_OP_ScatterElements, "pads", 3, in, 0, NULL, st) : 0;
-    qc_import_set(w, 1, all);
+    const int64_t zeros[2 * QC_RANK_MAX] = {0}, size = rank;
+    const struct qc_attr to = QC_INT("to", qc_dtype_info(QC_I64)->onnx), axis = QC_INT("axis", 0);
+    const qc_id ranks = list_beside(w, "rank", 1, &size, st), none = list_beside(w, "zeros", 2 * rank, zeros, st);
+    qc_id axes = qc_import_input(w, 3, st), pads = qc_import_input(w, 1, st);
+    if (qc_import_dtype(w, 3) != QC_I64) axes = qc_import_beside(w, QC_OP_Cast, "axes", 1, &axes, 1, &to, st);
+    qc_id pair[2] = {axes, ranks};
+    pair[0] = qc_import_beside(w, QC_OP_Add, "shifted", 2, pair, 0, NULL, st);
+    pair[0] = qc_import_beside(w, QC_OP_Mod, "begins", 2, pair, 0, NULL, st);
+    pair[1] = qc_import_beside(w, QC_OP_Add, "ends", 2, pair, 0, NULL, st);
+    const qc_id places = qc_import_beside(w, QC_OP_Concat, "places", 2, pair, 1, &axis, st),
+                in[3] = {none, places, pads};
+    qc_import_set(w, 1, qc_import_beside(w, QC_OP_ScatterElements, "pads", 3, in, 0, NULL, st));
     w->input_count = 3;
-    return all != 0;
 }
 
 /* Extends pads of some axes (opset 18) to all axes: [begin of each axis, end of each axis]. */
@@ -83,10 +74,12 @@ static bool spread_pads(struct qc_node_import *w, struct qc_status *st)
     size_t pad_count, axis_count;
     int64_t all[2 * QC_RANK_MAX] = {0};
     const int rank = qc_import_shape(w, 0).rank;
-    const struct qc_tensor *known_pads, *known_axes;
     if (!qc_import_has(w, 3)) return true;
-    if (!qc_import_constant(&known_pads, w, 1, st) || !qc_import_constant(&known_axes, w, 3, st)) return false;
-    if (rank >= 0 && qc_import_has(w, 1) && (!known_pads || !known_axes)) return spread_computed_pads(w, rank, st);
+    const struct qc_tensor *known_pads = qc_import_constant(w, 1, st), *known_axes = qc_import_constant(w, 3, st);
+    if (rank >= 0 && qc_import_has(w, 1) && (!known_pads || !known_axes)) {
+        spread_computed_pads(w, rank, st);
+        return true;
+    }
     if (!qc_import_ints(&pads, &pad_count, w, 1, "pads", st) || !qc_import_ints(&axes, &axis_count, w, 3, "axes", st))
         return false;
     if (rank < 0) return qc_fail(st, QC_UNSUPPORTED, "axes are handled with an input of known rank only");
@@ -114,15 +107,15 @@ static bool all_zero_bytes(const struct qc_tensor *t)
 static bool form_pad(struct qc_node_import *w, struct qc_status *st)
 {
     struct qc_attr value;
-    const struct qc_tensor *fill;
-    if (!ints_to_input(w, "pads", 1, 11, st)) return false;
+    ints_to_input(w, "pads", 1, 11, st);
     if (qc_import_take_attr(&value, w, "value")) {
         if (w->im->opset >= 11)
             return qc_fail(st, QC_BAD_INPUT, "attribute 'value' does not exist in opset %d", w->im->opset);
         const bool zero = memcmp(&value.f, &(float){0}, sizeof value.f) == 0;
-        if (!zero && !qc_import_set_scalar(w, 2, "value", value.f, st)) return false;
+        if (!zero) qc_import_set_scalar(w, 2, "value", value.f, st);
     }
-    if (!spread_pads(w, st) || !qc_import_constant(&fill, w, 2, st)) return false;
+    if (!spread_pads(w, st)) return false;
+    const struct qc_tensor *fill = qc_import_constant(w, 2, st);
     /* Zero is the default, and only mode "constant" has a fill value. */
     if (qc_import_has(w, 2) && (qc_import_attr(w, "mode") || (fill && fill->count == 1 && all_zero_bytes(fill))))
         qc_import_set(w, 2, QC_ABSENT);
@@ -135,7 +128,7 @@ static bool form_split(struct qc_node_import *w, struct qc_status *st)
 {
     struct qc_attr parts;
     const int64_t n = (int64_t)w->output_count;
-    if (!ints_to_input(w, "split", 1, 13, st)) return false;
+    ints_to_input(w, "split", 1, 13, st);
     if (qc_import_take_attr(&parts, w, "num_outputs")) {
         if (parts.i != n)
             return qc_fail(st, QC_BAD_INPUT, "num_outputs is %lld, but there are %lld outputs", (long long)parts.i,
@@ -152,7 +145,7 @@ static bool form_split(struct qc_node_import *w, struct qc_status *st)
                 v[i] = left < each ? left : each;
                 left -= v[i];
             }
-            if (!qc_import_set_ints(w, 1, "split", (size_t)n, v, st)) return false;
+            qc_import_set_ints(w, 1, "split", (size_t)n, v, st);
         }
     }
     return qc_import_finish(w, QC_OP_Split, st);
@@ -166,9 +159,7 @@ static bool form_reduce(struct qc_node_import *w, struct qc_status *st)
     const int64_t *axes;
     size_t count;
     struct qc_attr a, noop;
-    const struct qc_tensor *known;
-    if (!qc_import_constant(&known, w, 1, st)) return false;
-    if (qc_import_has(w, 1) && !known) return qc_import_finish(w, op, st);
+    if (qc_import_has(w, 1) && !qc_import_constant(w, 1, st)) return qc_import_finish(w, op, st);
     if (!qc_import_ints(&axes, &count, w, 1, "axes", st)) return false;
     if (w->input_count > 1) w->input_count = 1;
     if (qc_import_take_attr(&a, w, "axes") && !count) {
@@ -202,11 +193,13 @@ static bool form_shape(struct qc_node_import *w, struct qc_status *st)
     const int64_t axis = 0;
     const bool has_start = qc_import_take_attr(&start, w, "start"), has_end = qc_import_take_attr(&end, w, "end");
     if (!has_start && !has_end) return qc_import_finish(w, QC_OP_Shape, st);
-    qc_id x = qc_import_input(w, 0, st), whole = x ? qc_import_beside(w, QC_OP_Shape, "shape", 1, &x, 0, NULL, st) : 0;
-    if (!whole) return st->code == QC_OK ? qc_fail(st, QC_BAD_INPUT, "input 0 is missing") : false;
-    qc_import_set(w, 0, whole);
-    return qc_import_set_ints(w, 1, "starts", 1, &start.i, st) && qc_import_set_ints(w, 2, "ends", 1, &end.i, st) &&
-           qc_import_set_ints(w, 3, "axes", 1, &axis, st) && qc_import_finish(w, QC_OP_Slice, st);
+    const qc_id x = qc_import_input(w, 0, st);
+    if (!x) return qc_fail(st, QC_BAD_INPUT, "input 0 is missing");
+    qc_import_set(w, 0, qc_import_beside(w, QC_OP_Shape, "shape", 1, &x, 0, NULL, st));
+    qc_import_set_ints(w, 1, "starts", 1, &start.i, st);
+    qc_import_set_ints(w, 2, "ends", 1, &end.i, st);
+    qc_import_set_ints(w, 3, "axes", 1, &axis, st);
+    return qc_import_finish(w, QC_OP_Slice, st);
 }
 
 static bool form_constant_of_shape(struct qc_node_import *w, struct qc_status *st)

@@ -186,11 +186,10 @@ void qc_import_put_attr(struct qc_node_import *w, struct qc_attr a); /* replaces
 /* Reads the initializer of a name once; no effect on other names. */
 bool qc_import_read_constant(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st);
 bool qc_import_has(const struct qc_node_import *w, size_t i);
-/* *out: the constant of input i, borrowed; NULL if it is absent or not a constant. */
-bool qc_import_constant(const struct qc_tensor **out, struct qc_node_import *w, size_t i, struct qc_status *st);
-/* *out: the constant of a resolved name, borrowed, or NULL. */
-bool qc_import_name_constant(const struct qc_tensor **out, struct qc_importer *im, struct qc_onnx_name *n,
-                             struct qc_status *st);
+/* Returns the constant of input i, borrowed; NULL if it is absent, not a constant or cannot be read. */
+const struct qc_tensor *qc_import_constant(struct qc_node_import *w, size_t i, struct qc_status *st);
+/* Returns the constant of a resolved name likewise. */
+const struct qc_tensor *qc_import_name_constant(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st);
 /* *out: a constant of integers as an arena array. Fails if the input is present but no constant: "axes is computed". */
 bool qc_import_ints(const int64_t **out, size_t *count, struct qc_node_import *w, size_t i, const char *what,
                     struct qc_status *st);
@@ -220,7 +219,7 @@ bool qc_import_inline(const Onnx__GraphProto **out, struct qc_importer *im, cons
 int qc_import_opset_of(const struct qc_importer *im, const Onnx__NodeProto *n); /* of its function, else the model's */
 void qc_import_release_unpacked(struct qc_importer *im);
 
-/* A form ends with one of these. */
+/* A form ends with one of these. They do nothing after a failure, so a form need not ask what it calls. */
 bool qc_import_finish(struct qc_node_import *w, enum qc_op op,
                       struct qc_status *st); /* operands and attributes as they stand */
 bool qc_import_alias(struct qc_node_import *w, size_t input, struct qc_status *st); /* output 0 is that input */

@@ -198,8 +198,7 @@ int qc_onnx_emit_opset(const struct qc_graph *g, const struct qc_onnx_emit_optio
     int opset = larger(LOWEST, g->opset);
     if (options) opset = larger(opset, options->opset_min);
     if (g->carried) opset = larger(opset, g->carried->opset);
-    for (size_t i = 1; i <= g->node_count; i++) {
-        const struct qc_node *n = &g->nodes[i];
+    QC_EACH_NODE(n, g) {
         for (size_t k = 0; k < sizeof young / sizeof *young; k++)
             if (n->op == young[k].op) opset = larger(opset, young[k].opset);
         opset = larger(opset, feature_opset(g, n));
@@ -231,8 +230,7 @@ void qc_emit_mark_used(struct qc_emitter *e)
     const struct qc_graph *g = e->g;
     if (!(e->used = QC_NEW_ARRAY(e->arena, unsigned char, g->value_count + 1, e->st))) return;
     for (size_t i = 0; i < g->output_count; i++) e->used[g->outputs[i].value] = 1;
-    for (size_t i = g->node_count; i >= 1; i--) {
-        const struct qc_node *n = &g->nodes[i];
+    QC_EACH_NODE_BACK(n, g) {
         bool needed = false;
         for (unsigned k = 0; k < n->output_count; k++) needed |= e->used[n->outputs + k] != 0;
         for (unsigned k = 0; needed && k < n->output_count; k++) e->used[n->outputs + k] = 1;

@@ -47,8 +47,7 @@ enum {
 
 static void find_readers(unsigned char *how, const struct qc_graph *g)
 {
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         const bool linear = n->op == QC_OP_DequantizeLinear || n->op == QC_OP_QuantizeLinear;
         for (unsigned k = 1; linear && k < n->input_count; k++) how[n->inputs[k]] |= READ_PARAMETERS;
         if (n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) continue;

@@ -489,8 +489,7 @@ static void build_canonical_node(struct qc_canon *c, qc_id id, struct qc_status 
 bool qc_is_quantized(const struct qc_graph *g)
 {
     struct qc_qlinear q;
-    for (size_t id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         if (n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear || qc_qlinear_of(&q, n) ||
             qc_attr_int(n, QC_RECURRENT_DYNAMIC, 0))
             return true;

@@ -255,8 +255,7 @@ static void find_wanted(struct qc_canon *c)
 {
     const struct qc_graph *g = c->g;
     for (size_t i = 0; i < g->output_count; i++) want(c, g->outputs[i].value, 0);
-    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE_BACK(n, g) {
         const enum qc_affine_behaviour b =
             g->values[n->outputs].type.dtype == QC_F32 ? qc_rules_behaviour(c->rules, c->g, n) : QC_AFFINE_NONE;
         unsigned data = b == QC_AFFINE_NONE ? 0 : b == QC_AFFINE_JOIN ? n->input_count : 1;
@@ -289,8 +288,7 @@ bool qc_canon_classify(struct qc_canon *c, struct qc_status *st)
     qc_union_start(c->parent, n);
     for (size_t i = 0; i < g->input_count; i++) poison(c, g->inputs[i].value);
     for (size_t i = 0; i < g->output_count; i++) poison(c, g->outputs[i].value);
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *node = &g->nodes[id];
+    QC_EACH_NODE(node, g) {
         struct qc_qlinear q;
         if (node->op == QC_OP_QuantizeLinear || node->op == QC_OP_DequantizeLinear)
             classify_linear(c, node, st);
@@ -301,8 +299,7 @@ bool qc_canon_classify(struct qc_canon *c, struct qc_status *st)
     }
     if (st->code != QC_OK) return false;
     /* A class with a scale per channel is literal if another op than QuantizeLinear makes one of its values. */
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *node = &g->nodes[id];
+    QC_EACH_NODE(node, g) {
         const qc_id k = find(c, node->outputs);
         const bool channels = c->qparams[k] && c->r.to->qparams_of[c->qparams[k]].count > 1;
         if (channels && node->op != QC_OP_QuantizeLinear && is_integer(c, node->outputs)) c->literal[k] = true;

@@ -249,9 +249,8 @@ bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const str
                                .live = QC_NEW_ARRAY(a, bool, g->node_count + 1, st)};
     if (!list || !uses || !taken || !out->at || !out->live) return false;
     for (size_t i = 0; i < g->output_count; i++) mark_live(out->live, g, g->outputs[i].value);
-    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
-        const struct qc_node *n = &g->nodes[id];
-        if (!out->live[id]) continue;
+    QC_EACH_NODE_BACK(n, g) {
+        if (!out->live[n->id]) continue;
         struct qc_match found = {0}, tried;
         for (size_t i = 0; i < rule_count && list[i]->size > found.node_count;
              i++) /* A rule may match fewer ops than its size. */
@@ -262,7 +261,7 @@ bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const str
             for (unsigned i = 0; i < n->input_count; i++) mark_live(out->live, g, n->inputs[i]);
             continue;
         }
-        if (!(out->at[id] = qc_arena_dup(a, &found, 1, sizeof found, st))) return false;
+        if (!(out->at[n->id] = qc_arena_dup(a, &found, 1, sizeof found, st))) return false;
         out->count++;
         for (unsigned i = 1; i < found.node_count; i++)
             if (kind == QC_RULE_ISLAND || uses[g->nodes[found.nodes[i]].outputs] == 1) taken[found.nodes[i]] = true;

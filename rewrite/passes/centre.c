@@ -58,26 +58,18 @@ bool qc_centre_product_of(struct qc_centre_product *p, const struct qc_graph *g,
 }
 
 struct centring {
-    struct qc_rebuild r;
+    struct qc_rebuild *r;
     const float *const *centre;
-    const bool *products;
     struct qc_arena *arena;
     struct qc_uses uses;
     qc_id *matmul; /* [node_count + 1]: the MatMul whose W c the constant of this Add takes; 0: none */
 };
 
-static qc_id add_named_constant(struct centring *k, const char *name, struct qc_tensor *t, struct qc_status *st)
-{
-    const qc_id v = t ? qc_graph_add_constant(k->r.to, name, t, st) : 0;
-    qc_tensor_unref(t);
-    return v;
-}
-
 /* Returns W c + b as a constant. bias: value of b, or 0. */
 static qc_id build_bias(struct centring *k, const struct qc_centre_product *p, qc_id bias, const float *centre,
                         struct qc_status *st)
 {
-    const struct qc_graph *g = k->r.from;
+    const struct qc_graph *g = k->r->from;
     const struct qc_tensor *b = qc_constant_of(g, bias);
     const float *w = p->weight->data, *old = b ? b->data : NULL;
     const struct qc_shape shape = b ? b->shape : QC_SHAPE(p->outputs);
@@ -91,7 +83,7 @@ static qc_id build_bias(struct centring *k, const struct qc_centre_product *p, q
                        (double)centre[o / of_group * each + i];
         ((float *)t->data)[o] = (float)sum;
     }
-    return add_named_constant(k, bias ? g->values[bias].name : NULL, t, st);
+    return qc_graph_add_made_constant(k->r->to, bias ? g->values[bias].name : NULL, t, st);
 }
 
 /* Returns value x with zeros around it. */
@@ -104,16 +96,15 @@ static qc_id build_pad(struct centring *k, const struct qc_centre_product *p, qc
         ((int64_t *)t->data)[2 + i] = p->window.pad_begin[i];
         ((int64_t *)t->data)[rank + 2 + i] = p->window.pad_end[i];
     }
-    const qc_id inputs[2] = {x, add_named_constant(k, NULL, t, st)};
-    const struct qc_node_def pad = {.op = QC_OP_Pad, .input_count = 2, .inputs = inputs};
-    return inputs[1] ? qc_graph_add(k->r.to, &pad, st) : 0;
+    const qc_id pads = qc_graph_add_made_constant(k->r->to, NULL, t, st);
+    return qc_graph_add(k->r->to, QC_NODE(QC_OP_Pad, QC_INPUTS(x, pads)), st);
 }
 
 /* Returns a name like that of value v that neither graph has: later values keep their names. */
 static const char *free_name(struct centring *k, qc_id v, const char *suffix, struct qc_status *st)
 {
-    const char *name = qc_arena_printf(k->arena, st, "%s_%s", QC_VALUE_LABEL(k->r.from, v), suffix);
-    while (name && (qc_graph_find_value(k->r.from, name) || qc_graph_find_value(k->r.to, name)))
+    const char *name = qc_arena_printf(k->arena, st, "%s_%s", QC_VALUE_LABEL(k->r->from, v), suffix);
+    while (name && (qc_graph_find_value(k->r->from, name) || qc_graph_find_value(k->r->to, name)))
         name = qc_arena_printf(k->arena, st, "%s_", name);
     return name;
 }
@@ -121,18 +112,17 @@ static const char *free_name(struct centring *k, qc_id v, const char *suffix, st
 /* Returns v - c, padded. An equal one is found, not made again. */
 static qc_id build_centred(struct centring *k, const struct qc_centre_product *p, qc_id v, struct qc_status *st)
 {
-    qc_id x = qc_rebuild_value(&k->r, v, st);
-    if (x && p->padded) x = build_pad(k, p, x, st);
-    if (!x) return 0;
+    qc_id x = qc_rebuild_value(k->r, v, st);
+    if (p->padded) x = build_pad(k, p, x, st);
     int64_t dims[QC_RANK_MAX];
     const int rank = p->window.spatial ? p->window.spatial + 1 : 1;
     for (int i = 0; i < rank; i++) dims[i] = i ? 1 : p->channels;
     const struct qc_shape shape = qc_shape_of(rank, dims);
-    const qc_id c = add_named_constant(k, NULL, qc_tensor_of(QC_F32, &shape, k->centre[v], st), st), inputs[2] = {x, c};
+    const qc_id c = qc_graph_add_made_constant(k->r->to, NULL, qc_tensor_of(QC_F32, &shape, k->centre[v], st), st);
     const char *const name = free_name(k, v, "centred", st);
-    const struct qc_node_def sub = {.op = QC_OP_Sub, .input_count = 2, .inputs = inputs};
-    const qc_id y = c && name ? qc_graph_add(k->r.to, &sub, st) : 0;
-    return y && qc_graph_name_value(k->r.to, y, name, st) ? y : 0;
+    const qc_id y = qc_graph_add(k->r->to, QC_NODE(QC_OP_Sub, QC_INPUTS(x, c)), st);
+    qc_graph_name_value(k->r->to, y, name, st);
+    return y;
 }
 
 /* Writes the attributes of a convolution without padding. */
@@ -157,98 +147,83 @@ static int addend_of(const struct qc_graph *g, const struct qc_node *add, int64_
     return -1;
 }
 
-static bool folds_into(const struct qc_graph *g, qc_id behind, int64_t outputs)
-{
-    return behind && addend_of(g, &g->nodes[behind], outputs) >= 0;
-}
-
 bool qc_centre_adds(const struct qc_graph *g, const struct qc_uses *uses, qc_id node)
 {
     const struct qc_node *n = &g->nodes[node];
     struct qc_centre_product p;
     return n->op == QC_OP_MatMul && qc_centre_product_of(&p, g, node) &&
-           !folds_into(g, qc_only_reader(uses, n->outputs), p.outputs);
+           addend_of(g, &g->nodes[qc_only_reader(uses, n->outputs)], p.outputs) < 0;
 }
 
-static bool build_matmul(struct centring *k, const struct qc_centre_product *p, qc_id node, qc_id x,
+static void build_matmul(struct centring *k, const struct qc_centre_product *p, const struct qc_node *n, qc_id x,
                          struct qc_status *st)
 {
-    const struct qc_graph *g = k->r.from;
-    const struct qc_node *n = &g->nodes[node];
+    const struct qc_graph *g = k->r->from;
     const qc_id behind = qc_only_reader(&k->uses, n->outputs),
-                inputs[2] = {x, qc_rebuild_value(&k->r, n->inputs[1], st)};
-    const bool folds = folds_into(g, behind, p->outputs);
+                inputs[2] = {x, qc_rebuild_value(k->r, n->inputs[1], st)};
+    const bool folds = addend_of(g, &g->nodes[behind], p->outputs) >= 0;
     const char *const name = folds ? g->values[n->outputs].name : free_name(k, n->outputs, "product", st);
     const struct qc_node_def def = {.inputs = inputs, .output_names = &name};
-    const qc_id y = inputs[1] && (folds || name) ? qc_graph_add_like(k->r.to, g, n, &def, st) : 0;
-    k->r.map[n->outputs] = y;
-    if (folds) k->matmul[behind] = node;
-    if (folds || !y) return y != 0;
-    const qc_id sum[2] = {y, build_bias(k, p, 0, k->centre[n->inputs[0]], st)};
-    const struct qc_node_def add = {.op = QC_OP_Add,
-                                    .input_count = 2,
-                                    .inputs = sum,
-                                    .output_names = &g->values[n->outputs].name};
-    return sum[1] && (k->r.map[n->outputs] = qc_graph_add(k->r.to, &add, st));
+    qc_id y = qc_graph_add_like(k->r->to, g, n, &def, st);
+    if (folds) k->matmul[behind] = n->id;
+    if (!folds)
+        y = qc_graph_add(k->r->to,
+                         QC_NODE(QC_OP_Add, QC_INPUTS(y, build_bias(k, p, 0, k->centre[n->inputs[0]], st)),
+                                 QC_RESULT(g->values[n->outputs].name)),
+                         st);
+    k->r->map[n->outputs] = y;
 }
 
-static bool build_product(struct centring *k, const struct qc_centre_product *p, qc_id node, struct qc_status *st)
+static void build_product(struct centring *k, const struct qc_centre_product *p, const struct qc_node *n,
+                          struct qc_status *st)
 {
-    const struct qc_graph *g = k->r.from;
-    const struct qc_node *n = &g->nodes[node];
+    const struct qc_graph *g = k->r->from;
     struct qc_attr attrs[ATTRIBUTES];
     const qc_id x = build_centred(k, p, n->inputs[0], st);
-    if (!x || n->op == QC_OP_MatMul) return x && build_matmul(k, p, node, x, st);
+    if (n->op == QC_OP_MatMul) {
+        build_matmul(k, p, n, x, st);
+        return;
+    }
     without_padding(attrs, n);
-    const qc_id inputs[3] = {x, qc_rebuild_value(&k->r, n->inputs[1], st),
+    const qc_id inputs[3] = {x, qc_rebuild_value(k->r, n->inputs[1], st),
                              build_bias(k, p, n->input_count > 2 ? n->inputs[2] : 0, k->centre[n->inputs[0]], st)};
-    const struct qc_node_def def = {.op = n->op,
-                                    .name = n->name,
-                                    .input_count = 3,
-                                    .inputs = inputs,
-                                    .attr_count = n->attr_count,
-                                    .attrs = attrs,
-                                    .output_names = &g->values[n->outputs].name};
-    return inputs[1] && inputs[2] && (k->r.map[n->outputs] = qc_graph_add(k->r.to, &def, st));
+    const struct qc_node_def def = {.input_count = 3, .inputs = inputs, .attrs = attrs};
+    k->r->map[n->outputs] = qc_graph_add_like(k->r->to, g, n, &def, st);
 }
 
-static bool build_add(struct centring *k, qc_id node, struct qc_status *st)
+static void build_add(struct centring *k, const struct qc_centre_product *p, const struct qc_node *n,
+                      struct qc_status *st)
 {
-    const struct qc_graph *g = k->r.from;
-    const struct qc_node *n = &g->nodes[node], *product = &g->nodes[k->matmul[node]];
-    struct qc_centre_product p;
+    const struct qc_graph *g = k->r->from;
+    const struct qc_node *product = &g->nodes[k->matmul[n->id]];
+    const int at = addend_of(g, n, p->outputs);
     qc_id inputs[2];
-    if (!qc_centre_product_of(&p, g, k->matmul[node])) return false;
-    const int at = addend_of(g, n, p.outputs);
-    inputs[at] = build_bias(k, &p, n->inputs[at], k->centre[product->inputs[0]], st);
-    inputs[1 - at] = k->r.map[product->outputs];
+    inputs[at] = build_bias(k, p, n->inputs[at], k->centre[product->inputs[0]], st);
+    inputs[1 - at] = k->r->map[product->outputs];
     const struct qc_node_def def = {.inputs = inputs};
-    return inputs[at] && (k->r.map[n->outputs] = qc_graph_add_like(k->r.to, g, n, &def, st));
-}
-
-static bool build_centred_node(struct centring *k, qc_id id, struct qc_status *st)
-{
-    const struct qc_node *n = &k->r.from->nodes[id];
-    struct qc_centre_product p;
-    if (k->matmul[id]) return build_add(k, id, st);
-    if (k->products[id] && k->centre[n->inputs[0]])
-        return qc_centre_product_of(&p, k->r.from, id) && build_product(k, &p, id, st);
-    return qc_rebuild_node(&k->r, id, st) != 0;
+    k->r->map[n->outputs] = qc_graph_add_like(k->r->to, g, n, &def, st);
 }
 
 bool qc_centre(struct qc_graph **out, const struct qc_graph *g, const float *const *centre, const bool *products,
                struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
-    struct centring k = {.centre = centre, .products = products, .arena = a};
-    if (!a) return qc_fail_memory(st, 1);
-    bool ok = (k.matmul = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st)) && qc_uses_of(&k.uses, g, a, st) &&
-              qc_rebuild_begin(&k.r, g, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = build_centred_node(&k, id, st);
-    ok = ok && qc_rebuild_finish(out, &k.r, st);
-    qc_rebuild_free(&k.r);
-    qc_arena_free(a);
-    return ok;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    QC_REBUILD_SCOPE r = {0};
+    struct centring k = {.r = &r,
+                         .centre = centre,
+                         .arena = a,
+                         .matmul = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st)};
+    struct qc_centre_product p;
+    if (!k.matmul || !qc_uses_of(&k.uses, g, a, st) || !qc_rebuild_begin(&r, g, st)) return false;
+    QC_EACH_NODE(n, g) {
+        if (k.matmul[n->id] && qc_centre_product_of(&p, g, k.matmul[n->id]))
+            build_add(&k, &p, n, st);
+        else if (products[n->id] && centre[n->inputs[0]] && qc_centre_product_of(&p, g, n->id))
+            build_product(&k, &p, n, st);
+        else
+            qc_rebuild_node(&r, n->id, st);
+    }
+    return qc_rebuild_finish(out, &r, st);
 }
 
 static bool has_float_levels(const struct qc_graph *g, qc_id qparams)

@@ -271,8 +271,7 @@ int qc_channel_axis_through(int64_t *first, const struct qc_graph *g, const stru
 
 static void forward(int *axes, const struct qc_graph *g)
 {
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g)
         for (unsigned k = 0; k < n->output_count; k++) {
             const qc_id v = n->outputs + k;
             if (axes[v] != NONE || !is_data(g, v)) continue;
@@ -283,7 +282,6 @@ static void forward(int *axes, const struct qc_graph *g)
                     axes[v] = qc_channel_axis_through(&first, g, n, i, k, axes[n->inputs[i]]);
             }
         }
-    }
 }
 
 /* Returns the axis of the input that becomes axis `out` of a result, or -1. */
@@ -298,8 +296,7 @@ static int back(const struct qc_graph *g, const struct qc_node *n, unsigned data
 
 static void backward(int *axes, const struct qc_graph *g)
 {
-    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE_BACK(n, g)
         for (unsigned i = 0; i < n->input_count; i++) {
             const qc_id v = n->inputs[i];
             if (!is_data(g, v) || axes[v] != NONE) continue;
@@ -307,7 +304,6 @@ static void backward(int *axes, const struct qc_graph *g)
             for (unsigned k = 0; axes[v] == NONE && k < n->output_count; k++)
                 if (axes[n->outputs + k] != NONE) axes[v] = back(g, n, i, k, axes[n->outputs + k]);
         }
-    }
 }
 
 bool qc_channel_axes(int **out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)

@@ -20,20 +20,19 @@ static void hold(struct qc_channels *c, qc_id v)
 }
 
 /* Begins a group for a value, with its channels along an axis. */
-static bool begin_group(struct qc_channels *c, qc_id v, int axis, struct qc_status *st)
+static void begin_group(struct qc_channels *c, qc_id v, int axis, struct qc_status *st)
 {
     const struct qc_shape *s = &c->graph->values[v].type.shape;
-    if (c->group[v] || !is_real_matrix(c->graph, v) || axis < 0 || axis >= s->rank || s->dim[axis] < 1) return true;
+    if (c->group[v] || !is_real_matrix(c->graph, v) || axis < 0 || axis >= s->rank || s->dim[axis] < 1) return;
     struct qc_channel_group *q = &c->groups[v];
+    q->held = QC_NEW_ARRAY(c->arena, bool, s->dim[axis], st);
+    q->scale = QC_NEW_ARRAY(c->arena, double, s->dim[axis], st);
+    if (st->code != QC_OK) return;
     q->count = s->dim[axis];
-    if (!(q->held = QC_NEW_ARRAY(c->arena, bool, q->count, st)) ||
-        !(q->scale = QC_NEW_ARRAY(c->arena, double, q->count, st)))
-        return false;
     for (int64_t i = 0; i < q->count; i++) q->scale[i] = 1;
     c->group[v] = v;
     c->layout[v] = (struct qc_channel_layout){.stride = {0}};
     c->layout[v].stride[axis] = 1;
-    return true;
 }
 
 static const struct qc_tensor *real_constant(const struct qc_graph *g, const struct qc_node *n, unsigned i)
@@ -149,7 +148,7 @@ static enum qc_channel_role role_of(unsigned *data, const struct qc_channels *c,
 }
 
 /* Reads the largest magnitudes over the window. Rows are the outputs for every op. */
-static bool read_magnitudes(struct qc_layer_weight *w, const struct qc_graph *g, const struct qc_node *n,
+static void read_magnitudes(struct qc_layer_weight *w, const struct qc_graph *g, const struct qc_node *n,
                             struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_tensor *t = real_constant(g, n, 1);
@@ -159,15 +158,14 @@ static bool read_magnitudes(struct qc_layer_weight *w, const struct qc_graph *g,
                                   .inputs = t->shape.dim[rows ? 1 : 0],
                                   .conv_groups = conv ? qc_attr_int(n, "group", 1) : 1};
     const int64_t window = (int64_t)t->count / (w->outputs * w->inputs);
-    if (!(w->magnitude = QC_NEW_ARRAY(a, float, w->outputs * w->inputs, st))) return false;
-    for (int64_t o = 0; o < w->outputs; o++)
+    w->magnitude = QC_NEW_ARRAY(a, float, w->outputs * w->inputs, st);
+    for (int64_t o = 0; w->magnitude && o < w->outputs; o++)
         for (int64_t i = 0; i < w->inputs; i++) {
             float top = 0;
             for (int64_t k = 0; k < window; k++)
                 top = fmaxf(top, fabsf(x[((rows ? o * w->inputs + i : i * w->outputs + o)) * window + k]));
             w->magnitude[o * w->inputs + i] = top;
         }
-    return true;
 }
 
 /* The outputs take the channels of input x, moved or in place. */
@@ -181,70 +179,64 @@ static bool pass(struct qc_channels *c, const struct qc_node *n, unsigned data)
         c->group[n->outputs + k] = c->group[x];
     }
     for (unsigned i = 0; i < n->input_count; i++)
-        if (i != data && n->inputs[i]) hold(c, n->inputs[i]); /* the other factor of a product */
+        if (i != data) hold(c, n->inputs[i]); /* the other factor of a product */
     return true;
 }
 
-static bool find_role(struct qc_channels *c, qc_id id, const uint32_t *uses, struct qc_status *st)
+static void find_role(struct qc_channels *c, const struct qc_node *n, const uint32_t *uses, struct qc_status *st)
 {
     const struct qc_graph *g = c->graph;
-    const struct qc_node *n = &g->nodes[id];
-    enum qc_channel_role role = role_of(&c->data[id], c, n, uses);
-    const qc_id x = n->inputs[c->data[id]];
+    enum qc_channel_role role = role_of(&c->data[n->id], c, n, uses);
+    const qc_id x = n->inputs[c->data[n->id]];
     bool fits = true;
     if (role == QC_CHANNELS_LAYER) {
         const int in_axis = layer_axis(g, n, x);
-        if (!begin_group(c, x, in_axis, st) || !begin_group(c, n->outputs, layer_axis(g, n, n->outputs), st) ||
-            !read_magnitudes(&c->weights[id], g, n, c->arena, st))
-            return false;
-        const struct qc_layer_weight *w = &c->weights[id];
+        struct qc_layer_weight *w = &c->weights[n->id];
+        begin_group(c, x, in_axis, st);
+        begin_group(c, n->outputs, layer_axis(g, n, n->outputs), st);
+        read_magnitudes(w, g, n, c->arena, st);
         fits = qc_channel_axis(c, x) == in_axis && w->outputs % w->conv_groups == 0 &&
                qc_channel_count(c, x) == w->inputs * w->conv_groups && qc_channel_count(c, n->outputs) == w->outputs;
     } else if (role == QC_CHANNELS_GAIN) {
-        if (!begin_group(c, x, g->values[x].type.shape.rank - 1, st) ||
-            !begin_group(c, n->outputs, qc_channel_axis(c, x), st))
-            return false;
+        begin_group(c, x, g->values[x].type.shape.rank - 1, st);
+        begin_group(c, n->outputs, qc_channel_axis(c, x), st);
         fits = c->group[x] && c->group[n->outputs];
     } else if (role == QC_CHANNELS_NORM) {
         hold(c, x);
-        if (!begin_group(c, n->outputs, g->values[n->outputs].type.shape.rank - 1, st)) return false;
+        begin_group(c, n->outputs, g->values[n->outputs].type.shape.rank - 1, st);
         fits = c->group[n->outputs] != 0;
     } else if (role != QC_CHANNELS_STOP && role != QC_CHANNELS_LOOK) {
-        fits = pass(c, n, c->data[id]);
+        fits = pass(c, n, c->data[n->id]);
     }
     if (!fits) role = QC_CHANNELS_STOP;
-    c->role[id] = role;
-    for (unsigned i = 0; role == QC_CHANNELS_STOP && i < n->input_count; i++)
-        if (n->inputs[i]) hold(c, n->inputs[i]);
-    return true;
+    c->role[n->id] = role;
+    for (unsigned i = 0; role == QC_CHANNELS_STOP && i < n->input_count; i++) hold(c, n->inputs[i]);
 }
 
 /* Runs backwards, so that the lists are in topological order. */
 static void list_nodes(struct qc_channels *c)
 {
-    const struct qc_graph *g = c->graph;
-    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
-        const enum qc_channel_role role = c->role[id];
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE_BACK(n, c->graph) {
+        const enum qc_channel_role role = c->role[n->id];
         const bool weighs = role == QC_CHANNELS_LAYER || role == QC_CHANNELS_GAIN;
         if (weighs || role == QC_CHANNELS_SHIFT || role == QC_CHANNELS_NORM) {
-            c->next_maker[id] = c->first_maker[c->group[n->outputs]];
-            c->first_maker[c->group[n->outputs]] = id;
+            c->next_maker[n->id] = c->first_maker[c->group[n->outputs]];
+            c->first_maker[c->group[n->outputs]] = n->id;
         }
         if (!weighs) continue;
-        const qc_id from = c->group[n->inputs[c->data[id]]];
-        c->next_reader[id] = c->first_reader[from];
-        c->first_reader[from] = id;
+        const qc_id from = c->group[n->inputs[c->data[n->id]]];
+        c->next_reader[n->id] = c->first_reader[from];
+        c->first_reader[from] = n->id;
     }
 }
 
 /* Fixes a group that no node makes, and holds each channel that no layer reads. */
-static bool settle_group(struct qc_channels *c, qc_id group, struct qc_status *st)
+static void settle_group(struct qc_channels *c, qc_id group, struct qc_status *st)
 {
     struct qc_channel_group *q = &c->groups[group];
     const qc_id maker = c->first_maker[group];
     bool *read = QC_NEW_ARRAY(c->arena, bool, q->count, st);
-    if (!read) return false;
+    if (!read) return;
     for (qc_id id = c->first_reader[group]; id; id = c->next_reader[id]) {
         const qc_id x = c->graph->nodes[id].inputs[c->data[id]];
         if (c->role[id] == QC_CHANNELS_LAYER) qc_layout_mark(read, &c->layout[x], &c->graph->values[x].type.shape);
@@ -254,7 +246,6 @@ static bool settle_group(struct qc_channels *c, qc_id group, struct qc_status *s
         q->held[i] = q->held[i] || !read[i] || !maker || c->role[maker] == QC_CHANNELS_SHIFT;
         q->fixed = q->fixed && q->held[i];
     }
-    return true;
 }
 
 bool qc_channels_find(struct qc_channels *c, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
@@ -271,16 +262,14 @@ bool qc_channels_find(struct qc_channels *c, const struct qc_graph *g, struct qc
     c->first_reader = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     c->next_maker = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
     c->next_reader = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
-    if (!c->first_maker || !c->first_reader || !c->next_maker || !c->next_reader) return false;
-    if (!uses || !c->role || !c->data || !c->weights || !c->group || !c->layout || !c->groups) return false;
-    for (qc_id id = 1; id <= g->node_count; id++)
-        if (!find_role(c, id, uses, st)) return false;
+    if (st->code != QC_OK) return false;
+    QC_EACH_NODE(n, g) find_role(c, n, uses, st);
     for (size_t i = 0; i < g->input_count; i++) hold(c, g->inputs[i].value);
     for (size_t i = 0; i < g->output_count; i++) hold(c, g->outputs[i].value);
     list_nodes(c);
     for (qc_id v = 1; v <= g->value_count; v++)
-        if (c->group[v] == v && !settle_group(c, v, st)) return false;
-    return true;
+        if (c->group[v] == v) settle_group(c, v, st);
+    return st->code == QC_OK;
 }
 
 /* Most sweeps over all groups. A chain of layers changes little after that. */
@@ -413,7 +402,7 @@ static bool channels_solve(struct qc_channels *c, struct qc_status *st)
     s.shift = QC_NEW_ARRAY(c->arena, double, widest, st);
     s.read = QC_NEW_ARRAY(c->arena, double, widest, st);
     s.column = QC_NEW_ARRAY(c->arena, double, widest, st);
-    if (!s.made || !s.shift || !s.read || !s.column) return false;
+    if (st->code != QC_OK) return false;
     for (int k = 0; k < SWEEPS && change > SETTLED; k++) {
         change = 1;
         for (qc_id i = 1; i <= g->value_count; i++) {
@@ -425,15 +414,9 @@ static bool channels_solve(struct qc_channels *c, struct qc_status *st)
     return true;
 }
 
-/* Returns the element of a constant for channel i; the constant has one element or one per channel. */
-static double element_of(const struct qc_tensor *t, int64_t i)
-{
-    return qc_tensor_float(t, t->count == 1 ? 0 : (size_t)i);
-}
-
 struct building {
     const struct qc_channels *c;
-    struct qc_rebuild r;
+    struct qc_rebuild *r;
     struct qc_equalized *info;
 };
 
@@ -469,13 +452,9 @@ static struct qc_tensor *scaled_constant(const struct qc_tensor *t, int rank, in
     }
     struct qc_tensor *made = qc_tensor_new(QC_F32, &shape, st);
     float *y = made ? made->data : NULL;
-    for (int64_t i = 0; made && i < channels; i++) y[i] = (float)(element_of(t, i) * (in ? in[i] : 1) / out[i]);
+    for (int64_t i = 0; made && i < channels; i++)
+        y[i] = (float)(qc_tensor_float(t, t->count == 1 ? 0 : (size_t)i) * (in ? in[i] : 1) / out[i]);
     return made;
-}
-
-static qc_id add_scaled_constant(struct building *b, qc_id like, struct qc_tensor *t, struct qc_status *st)
-{
-    return qc_graph_add_made_constant(b->r.to, like ? b->c->graph->values[like].name : NULL, t, st);
 }
 
 static bool all_one(const double *scale, int64_t n)
@@ -486,21 +465,21 @@ static bool all_one(const double *scale, int64_t n)
 }
 
 /* Builds a Clip with bounds per channel: Relu or Max for the lower one, Min for the upper one. */
-static bool build_clip(struct building *b, const struct qc_node *n, int axis, int64_t channels, const double *out,
+static void build_clip(struct building *b, const struct qc_node *n, int axis, int64_t channels, const double *out,
                        struct qc_status *st)
 {
     const struct qc_graph *g = b->c->graph;
-    qc_id x = qc_rebuild_value(&b->r, n->inputs[0], st);
+    qc_id x = qc_rebuild_value(b->r, n->inputs[0], st);
     const int rank = g->values[n->inputs[0]].type.shape.rank;
-    for (unsigned i = 1; x && i < n->input_count; i++) {
+    for (unsigned i = 1; i < n->input_count; i++) {
         if (!n->inputs[i]) continue;
         const struct qc_tensor *bound = qc_constant_of(g, n->inputs[i]);
         const bool last = i == 2 || n->input_count < 3 || !n->inputs[2],
                    zero = i == 1 && qc_tensor_float(bound, 0) == 0;
-        qc_id inputs[2] = {x,
-                           zero ? 0
-                                : add_scaled_constant(b, n->inputs[i],
-                                                      scaled_constant(bound, rank, axis, channels, NULL, out, st), st)};
+        qc_id inputs[2] = {x};
+        if (!zero)
+            inputs[1] = qc_graph_add_made_constant(b->r->to, g->values[n->inputs[i]].name,
+                                                   scaled_constant(bound, rank, axis, channels, NULL, out, st), st);
         struct qc_node_def def = {.op = zero     ? QC_OP_Relu
                                         : i == 1 ? QC_OP_Max
                                                  : QC_OP_Min,
@@ -508,56 +487,59 @@ static bool build_clip(struct building *b, const struct qc_node *n, int axis, in
                                   .input_count = zero ? 1 : 2,
                                   .inputs = inputs,
                                   .output_names = last ? &g->values[n->outputs].name : NULL};
-        x = zero || inputs[1] ? qc_graph_add(b->r.to, &def, st) : 0;
+        x = qc_graph_add(b->r->to, &def, st);
     }
     b->info->clips++;
-    return (b->r.map[n->outputs] = x) != 0;
+    b->r->map[n->outputs] = x;
 }
 
-static bool build_scaled_node(struct building *b, qc_id id, struct qc_status *st)
+static void build_scaled_node(struct building *b, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_channels *c = b->c;
     const struct qc_graph *g = c->graph;
-    const struct qc_node *n = &g->nodes[id];
-    const enum qc_channel_role role = c->role[id];
-    const unsigned data = c->data[id];
+    const enum qc_channel_role role = c->role[n->id];
+    const unsigned data = c->data[n->id];
     const bool scales = role == QC_CHANNELS_LAYER || role == QC_CHANNELS_NORM || role == QC_CHANNELS_GAIN ||
                         role == QC_CHANNELS_SHIFT || role == QC_CHANNELS_CLIP;
-    if (!scales) return qc_rebuild_node(&b->r, id, st) != 0;
     const double *from = qc_channel_scales(c, n->inputs[data]), *to = qc_channel_scales(c, n->outputs);
     const int64_t count = qc_channel_count(c, n->outputs);
+    if (!scales || (all_one(to, count) && all_one(from, qc_channel_count(c, n->inputs[data])))) {
+        qc_rebuild_node(b->r, n->id, st);
+        return;
+    }
     const int axis = qc_channel_axis(c, n->outputs), rank = g->values[n->outputs].type.shape.rank;
-    if (all_one(to, count) && all_one(from, qc_channel_count(c, n->inputs[data])))
-        return qc_rebuild_node(&b->r, id, st) != 0;
-    if (role == QC_CHANNELS_CLIP) return build_clip(b, n, axis, count, to, st);
+    if (role == QC_CHANNELS_CLIP) {
+        build_clip(b, n, axis, count, to, st);
+        return;
+    }
     qc_id inputs[3] = {0};
     for (unsigned i = 0; i < n->input_count; i++) {
         const qc_id v = n->inputs[i];
         struct qc_tensor *t = NULL;
         if (!v) continue;
-        if (i == data)
-            inputs[i] = qc_rebuild_value(&b->r, v, st);
-        else {
-            if (role == QC_CHANNELS_LAYER && i == 1)
-                qc_channels_scaled_weight(&t, c, id, from, to, st);
-            else if (role == QC_CHANNELS_LAYER)
-                t = scaled_constant(qc_constant_of(g, v), 2, 1, count, NULL, to, st);
-            else
-                t = scaled_constant(qc_constant_of(g, v), rank, axis, count, role == QC_CHANNELS_GAIN ? from : NULL, to,
-                                    st);
-            inputs[i] = add_scaled_constant(b, v, t, st);
+        if (i == data) {
+            inputs[i] = qc_rebuild_value(b->r, v, st);
+            continue;
         }
-        if (!inputs[i]) return false;
+        if (role == QC_CHANNELS_LAYER && i == 1)
+            qc_channels_scaled_weight(&t, c, n->id, from, to, st);
+        else if (role == QC_CHANNELS_LAYER)
+            t = scaled_constant(qc_constant_of(g, v), 2, 1, count, NULL, to, st);
+        else
+            t = scaled_constant(qc_constant_of(g, v), rank, axis, count, role == QC_CHANNELS_GAIN ? from : NULL, to,
+                                st);
+        inputs[i] = qc_graph_add_made_constant(b->r->to, g->values[v].name, t, st);
     }
     const struct qc_node_def with = {.inputs = inputs};
-    return (b->r.map[n->outputs] = qc_graph_add_like(b->r.to, g, n, &with, st)) != 0;
+    b->r->map[n->outputs] = qc_graph_add_like(b->r->to, g, n, &with, st);
 }
 
 bool qc_channels_apply(struct qc_graph **out, struct qc_equalized *info, const struct qc_channels *c,
                        struct qc_status *st)
 {
     const struct qc_graph *g = c->graph;
-    struct building b = {.c = c, .info = info};
+    QC_REBUILD_SCOPE r = {0};
+    struct building b = {.c = c, .r = &r, .info = info};
     *info = (struct qc_equalized){0};
     for (qc_id v = 1; v <= g->value_count; v++) {
         const struct qc_channel_group *q = &c->groups[v];
@@ -565,28 +547,23 @@ bool qc_channels_apply(struct qc_graph **out, struct qc_equalized *info, const s
         info->groups++;
         for (int64_t i = 0; i < q->count; i++) info->channels += !q->held[i];
     }
-    bool ok = qc_rebuild_begin(&b.r, g, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = build_scaled_node(&b, id, st);
-    ok = ok && qc_rebuild_finish(out, &b.r, st);
-    qc_rebuild_free(&b.r);
-    return ok;
+    if (!qc_rebuild_begin(&r, g, st)) return false;
+    QC_EACH_NODE(n, g) build_scaled_node(&b, n, st);
+    return qc_rebuild_finish(out, &r, st);
 }
 
 void qc_channels_leave_clips(struct qc_channels *c)
 {
-    for (qc_id id = 1; id <= c->graph->node_count; id++)
-        if (c->role[id] == QC_CHANNELS_CLIP) c->groups[c->group[c->graph->nodes[id].outputs]].fixed = true;
+    QC_EACH_NODE(n, c->graph)
+        if (c->role[n->id] == QC_CHANNELS_CLIP) c->groups[c->group[n->outputs]].fixed = true;
 }
 
 bool qc_equalize(struct qc_graph **out, struct qc_equalized *info, const struct qc_graph *g,
                  enum qc_equalize_extent extent, struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_channels c;
-    if (!a) return qc_fail_memory(st, 1);
-    bool ok = qc_channels_find(&c, g, a, st);
-    if (ok && extent == QC_EQUALIZE_FREE) qc_channels_leave_clips(&c);
-    ok = ok && channels_solve(&c, st) && qc_channels_apply(out, info, &c, st);
-    qc_arena_free(a);
-    return ok;
+    if (!qc_channels_find(&c, g, a, st)) return false;
+    if (extent == QC_EQUALIZE_FREE) qc_channels_leave_clips(&c);
+    return channels_solve(&c, st) && qc_channels_apply(out, info, &c, st);
 }

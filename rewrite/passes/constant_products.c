@@ -75,7 +75,7 @@ static bool sums_in_the_middle(int *front, const struct equation *e)
 }
 
 /* Adds the permutation of a tensor with `letters` to the letters of the parts, unless it changes nothing. */
-static bool add_turn(struct qc_attr *attrs, unsigned *count, const char *name, const uint8_t *letters, int rank,
+static void add_turn(struct qc_call *call, struct qc_attr *attrs, const char *name, const uint8_t *letters, int rank,
                      const uint8_t *to, struct qc_arena *a, struct qc_status *st)
 {
     int64_t *perm = QC_NEW_ARRAY(a, int64_t, QC_RANK_MAX, st);
@@ -84,8 +84,7 @@ static bool add_turn(struct qc_attr *attrs, unsigned *count, const char *name, c
         perm[d] = letter_place(letters, rank, to[d]);
         turns = turns || perm[d] != d;
     }
-    if (turns) attrs[(*count)++] = QC_INTS(name, (size_t)rank, perm);
-    return perm != NULL;
+    if (turns) attrs[call->attr_count++] = QC_INTS(name, (size_t)rank, perm);
 }
 
 static int join(uint8_t *out, int count, const uint8_t *letters, int more)
@@ -138,31 +137,27 @@ static bool describe_einsum(struct qc_call *call, const struct qc_graph *g, cons
         attrs[call->attr_count++] = QC_INT("front", front);
         attrs[call->attr_count++] = QC_INT("back", e.x_rank - front - e.summed_count);
         count = join(to, join(to, 0, e.columns, e.column_count), e.summed, e.summed_count);
-        return add_turn(attrs, &call->attr_count, "turn_w", e.w, count, to, a, st);
+        add_turn(call, attrs, "turn_w", e.w, count, to, a, st);
+        return st->code == QC_OK;
     }
     attrs[call->attr_count++] = QC_INT("batch", e.batch_count);
     attrs[call->attr_count++] = QC_INT("rows", e.row_count);
     const int outer = join_rows(to, &e);
     count = join(to, outer, e.summed, e.summed_count);
-    if (!add_turn(attrs, &call->attr_count, "turn_x", e.x, count, to, a, st)) return false;
+    add_turn(call, attrs, "turn_x", e.x, count, to, a, st);
     count = join(to, outer, e.columns, e.column_count);
-    if (!add_turn(attrs, &call->attr_count, "turn_y", to, count, e.y, a, st)) return false;
+    add_turn(call, attrs, "turn_y", to, count, e.y, a, st);
     count =
         join(to, join(to, join(to, 0, e.batch, e.batch_count), e.summed, e.summed_count), e.columns, e.column_count);
-    return add_turn(attrs, &call->attr_count, "turn_w", e.w, count, to, a, st);
+    add_turn(call, attrs, "turn_w", e.w, count, to, a, st);
+    return st->code == QC_OK;
 }
 
 /* ---- The pass ---- */
 
-/* Returns true if a value of the old or the new graph has the name. */
-static bool is_taken(const struct qc_rebuild *r, const char *name)
-{
-    return qc_graph_find_value(r->from, name) || qc_graph_find_value(r->to, name);
-}
-
 /* Names the values after `first` after their nodes: options and statistics refer to them. The only product of the
    operator keeps its name. */
-static bool name_parts(struct qc_rebuild *r, size_t first, const char *label, struct qc_arena *a, struct qc_status *st)
+static void name_parts(struct qc_rebuild *r, size_t first, const char *label, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_graph *to = r->to;
     struct qc_node *product = NULL;
@@ -173,28 +168,26 @@ static bool name_parts(struct qc_rebuild *r, size_t first, const char *label, st
         product = &to->nodes[to->values[v].node];
         products++;
     }
-    if (products == 1 && !(product->name = qc_arena_strdup(to->arena, label, st))) return false;
+    if (products == 1) product->name = qc_arena_strdup(to->arena, label, st);
     for (qc_id v = (qc_id)first + 1; v <= to->value_count; v++) {
         const struct qc_node *n = qc_node_of(to, v);
         if (to->values[v].name || !n || !n->name) continue;
         const char *name = n->name;
-        for (unsigned k = 1; name && is_taken(r, name); k++) name = qc_arena_printf(a, st, "%s_%u", n->name, k);
-        if (!name || !qc_graph_name_value(to, v, name, st)) return false;
+        for (unsigned k = 1; name && (qc_graph_find_value(r->from, name) || qc_graph_find_value(to, name)); k++)
+            name = qc_arena_printf(a, st, "%s_%u", n->name, k);
+        qc_graph_name_value(to, v, name, st);
     }
-    return true;
 }
 
 /* *fits is false if no function fits the node, which is then not added. */
-static bool replace(bool *fits, struct qc_rebuild *r, const struct qc_node *n, const struct qc_expander *x,
+static void replace(bool *fits, struct qc_rebuild *r, const struct qc_node *n, const struct qc_expander *x,
                     struct qc_arena *a, struct qc_status *st)
 {
     const bool wanted = true;
     const char *label = qc_node_name(r->from, n, a, st);
-    qc_id *inputs = QC_NEW_ARRAY(a, qc_id, n->input_count, st), *own = QC_NEW_ARRAY(a, qc_id, n->input_count, st),
-          y = 0;
-    if (!label || !inputs || !own) return false;
-    for (unsigned i = 0; i < n->input_count; i++)
-        if (n->inputs[i] && !(own[i] = inputs[i] = qc_rebuild_value(r, n->inputs[i], st))) return false;
+    qc_id *own = qc_rebuild_inputs(r, n, st), y = 0,
+          *inputs = own ? qc_arena_dup(a, own, n->input_count, sizeof *own, st) : NULL;
+    if (!label || !inputs) return;
     const size_t before = r->to->value_count;
     const struct qc_call call = {.op = qc_op_info(n->op)->name,
                                  .label = label,
@@ -207,16 +200,14 @@ static bool replace(bool *fits, struct qc_rebuild *r, const struct qc_node *n, c
                                  .wanted = &wanted};
     struct qc_call described = call;
     described.inputs = inputs;
-    if (n->op == QC_OP_Einsum && !describe_einsum(&described, r->from, n, inputs, a, st))
-        return qc_where(st, "node '%.200s'", label);
-    *fits = false;
-    if (described.op && !x->expand(&y, fits, x->user, r->to, &described, st))
-        return qc_where(st, "node '%.200s'", label);
-    if (!*fits) return true;
-    const char *name = r->from->values[n->outputs].name;
+    if ((n->op == QC_OP_Einsum && !describe_einsum(&described, r->from, n, inputs, a, st)) ||
+        (described.op && !x->expand(&y, fits, x->user, r->to, &described, st)))
+        qc_where(st, "node '%.200s'", label);
+    if (!*fits || st->code != QC_OK) return;
+    qc_graph_name_value(r->to, y, r->from->values[n->outputs].name, st);
+    name_parts(r, before, label, a, st);
+    qc_graph_add_source_call(r->to, &call, &y, st);
     r->map[n->outputs] = y;
-    return (!name || qc_graph_name_value(r->to, y, name, st)) && name_parts(r, before, label, a, st) &&
-           qc_graph_add_source_call(r->to, &call, &y, st);
 }
 
 /* Returns true for an operator with a function and an input that is computed from constants. */
@@ -231,16 +222,15 @@ static bool may_fit(const struct qc_graph *g, const struct qc_node *n, const str
 static bool replace_all(struct qc_graph **out, const struct qc_graph *g, const struct qc_expander *x,
                         struct qc_arena *a, struct qc_status *st)
 {
-    struct qc_rebuild r;
-    bool any = false, ok = qc_rebuild_begin(&r, g, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) {
+    QC_REBUILD_SCOPE r = {0};
+    bool any = false;
+    if (!qc_rebuild_begin(&r, g, st)) return false;
+    QC_EACH_NODE(n, g) {
         bool fits = false;
-        if (may_fit(g, &g->nodes[id], x)) ok = replace(&fits, &r, &g->nodes[id], x, a, st);
+        if (may_fit(g, n, x)) replace(&fits, &r, n, x, a, st);
         any = any || fits;
     }
-    ok = ok && (!any || qc_rebuild_finish(out, &r, st));
-    qc_rebuild_free(&r);
-    return ok;
+    return any ? qc_rebuild_finish(out, &r, st) : st->code == QC_OK;
 }
 
 bool qc_replace_products(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st)
@@ -248,9 +238,9 @@ bool qc_replace_products(struct qc_graph **out, const struct qc_graph *g, struct
     *out = NULL;
     QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_rules *rules = qc_rules_new(st);
-    bool ok = rules && (a || qc_fail_memory(st, 1)) && qc_rules_add_builtin(rules, "functions_products.rules", st);
     const struct qc_expander x = qc_rules_expander(rules);
-    ok = ok && replace_all(out, g, &x, a, st);
+    const bool ok =
+        rules && qc_rules_add_builtin(rules, "functions_products.rules", st) && replace_all(out, g, &x, a, st);
     qc_rules_free(rules);
     return ok;
 }

@@ -65,18 +65,14 @@ static bool is_due(void *user, const struct qc_match *m)
     return m->rule->where != QC_COST_OUTPUTS || !qc_readers(user, m->root).count;
 }
 
-static bool is_clamp(const struct qc_node *n)
-{
-    return n->op == QC_OP_Relu || n->op == QC_OP_Clip;
-}
-
 /* Returns true if something reads the value, and only nodes with a reason or clamps that only such nodes read. */
 static bool only_floats_read(const char *const *reason, const struct qc_uses *uses, qc_id v)
 {
     const struct qc_use_list readers = qc_all_uses(uses, v);
     for (size_t i = 0; i < readers.count; i++) {
         const struct qc_node *n = readers.of[i].node ? &uses->graph->nodes[readers.of[i].node] : NULL;
-        if (!n || (!reason[readers.of[i].node] && !(is_clamp(n) && only_floats_read(reason, uses, n->outputs))))
+        if (!n || (!reason[readers.of[i].node] &&
+                   !((n->op == QC_OP_Relu || n->op == QC_OP_Clip) && only_floats_read(reason, uses, n->outputs))))
             return false;
     }
     return readers.count > 0;
@@ -85,12 +81,10 @@ static bool only_floats_read(const char *const *reason, const struct qc_uses *us
 /* Returns true if a product with a constant weight has no reason to stay in float. */
 static bool leaves_products(const char *const *reason, const struct qc_graph *g, const struct qc_partition_options *o)
 {
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        if (qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT && qc_constant_of(g, n->inputs[1]) && !reason[id] &&
+    QC_EACH_NODE(n, g)
+        if (qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT && qc_constant_of(g, n->inputs[1]) && !reason[n->id] &&
             !qc_partition_skips(o, g, n, NULL))
             return true;
-    }
     return false;
 }
 
@@ -103,16 +97,14 @@ bool qc_costs_find(const char ***reason, const struct qc_graph *g, const struct 
     if (!are_for(o)) return true;
     if (!qc_uses_of(&uses, g, a, st) || !qc_matches_find(&found, g, rules, QC_RULE_COST, is_due, &uses, a, st))
         return false;
-    for (qc_id id = (qc_id)g->node_count; id; id--) { /* readers first */
-        const struct qc_node *n = &g->nodes[id];
-        if (!found.at[id] || is_fixed(o, g, n) ||
-            (found.at[id]->rule->where == QC_COST_FLOATS && !only_floats_read(*reason, &uses, n->outputs)))
-            continue;
-        (*reason)[id] = qc_arena_printf(a, st, QC_FASTER_IN_FLOAT "%s", found.at[id]->rule->inside);
-        if (!(*reason)[id]) return false;
+    QC_EACH_NODE_BACK(n, g) { /* readers first */
+        const struct qc_match *m = found.at[n->id];
+        if (m && !is_fixed(o, g, n) &&
+            (m->rule->where != QC_COST_FLOATS || only_floats_read(*reason, &uses, n->outputs)))
+            (*reason)[n->id] = qc_arena_printf(a, st, QC_FASTER_IN_FLOAT "%s", m->rule->inside);
     }
     const bool partly = leaves_products(*reason, g, o);
     for (qc_id id = 1; id <= g->node_count; id++)
         if (!partly && (*reason)[id] && found.at[id]->rule->where == QC_COST_PARTLY) (*reason)[id] = NULL;
-    return true;
+    return st->code == QC_OK;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "arith/params.h"
+#include "base/scope.h"
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
 #include "graph/core/recurrent.h"
@@ -86,14 +87,14 @@ static const char *named(struct qc_graph *to, const char *base, const char *suff
     return qc_arena_printf(to->arena, st, "%s_%s", base ? base : "", suffix);
 }
 
-static bool store_weight(struct integer_weight *out, struct qc_graph *to, const struct weight *w, struct qc_status *st)
+static struct integer_weight store_weight(struct qc_graph *to, const struct weight *w, struct qc_status *st)
 {
     const struct qc_qparams *s = w->qparams;
     const char *name = named(to, w->name, "quantized", st), *scale = named(to, w->name, "scale", st),
                *zero = named(to, w->name, "zero_point", st);
+    struct integer_weight out = {.value = 0};
     bool shifted = false;
     for (size_t i = 0; i < s->count; i++) shifted = shifted || s->zero_point[i];
-    *out = (struct integer_weight){.value = 0};
     struct qc_tensor *t =
         s->dtype == QC_I4 ? qc_tensor_of(QC_I8, &w->stored->shape, w->stored->data, st) : qc_tensor_ref(w->stored);
     if (t && w->transposed) {
@@ -101,17 +102,10 @@ static bool store_weight(struct integer_weight *out, struct qc_graph *to, const 
         t = qc_tensor_transposed(rows, st);
         qc_tensor_unref(rows);
     }
-    return name && scale && zero && (out->value = qc_graph_add_made_constant(to, name, t, st)) &&
-           (out->scale = parameters(to, w, false, scale, st)) &&
-           (!shifted || (out->zero_point = parameters(to, w, true, zero, st)));
-}
-
-static qc_id add_dynamic(struct qc_graph *to, enum qc_op op, const char *name, unsigned count, const qc_id *inputs,
-                         const char *result, struct qc_status *st)
-{
-    const struct qc_node_def def = {
-        .op = op, .name = name, .input_count = count, .inputs = inputs, .output_names = result ? &result : NULL};
-    return qc_graph_add(to, &def, st);
+    out.value = qc_graph_add_made_constant(to, name, t, st);
+    out.scale = parameters(to, w, false, scale, st);
+    if (shifted) out.zero_point = parameters(to, w, true, zero, st);
+    return out;
 }
 
 /* Quantizes the input once for all products that read it: integers, scale and zero point. */
@@ -121,60 +115,57 @@ static qc_id quantize_input(struct qc_graph *to, qc_id x, struct qc_status *st)
     const char *name = named(to, base, "dynamic", st);
     const char *names[] = {named(to, base, "quantized", st), named(to, base, "scale", st),
                            named(to, base, "zero_point", st)};
-    const struct qc_node_def def = {.op = QC_OP_DynamicQuantizeLinear,
-                                    .name = name,
-                                    .input_count = 1,
-                                    .output_count = 3,
-                                    .inputs = &x,
-                                    .output_names = names};
-    return name && names[0] && names[1] && names[2] ? qc_graph_add(to, &def, st) : 0;
+    return qc_graph_add(to,
+                        QC_NODE(QC_OP_DynamicQuantizeLinear, QC_INPUTS(x), .name = name, .output_count = 3,
+                                .output_names = names),
+                        st);
 }
 
 /* Copies a node with its first input rounded. Several products that read one value share the rounding. */
-static bool round_input(struct qc_rebuild *r, qc_id id, const struct qc_number_format *format, struct qc_status *st)
+static void round_input(struct qc_rebuild *r, const struct qc_node *n, const struct qc_number_format *format,
+                        struct qc_status *st)
 {
-    const struct qc_node *n = &r->from->nodes[id];
-    const qc_id from = n->inputs[0], x = qc_rebuild_value(r, from, st);
+    const qc_id from = n->inputs[0], x = qc_rebuild_value(r, from, st), before = r->map[from];
     int64_t length;
     const int axis = qc_input_axis(&length, r->from, n);
-    const struct qc_attr attrs[] = {QC_STRING("format", format->name), QC_INT("axis", axis),
-                                    QC_INTS("length", 1, &length)};
-    const struct qc_node_def def = {
-        .op = QC_OP_RoundInBlocks, .input_count = 1, .inputs = &x, .attr_count = 3, .attrs = attrs};
-    const qc_id before = r->map[from], rounded = x ? qc_graph_add(r->to, &def, st) : 0;
-    if (!rounded) return false;
-    r->map[from] = rounded;
-    const bool ok = qc_rebuild_node(r, id, st) != 0;
+    r->map[from] = qc_graph_add(r->to,
+                                QC_NODE(QC_OP_RoundInBlocks, QC_INPUTS(x),
+                                        QC_ATTRS(QC_STRING("format", format->name), QC_INT("axis", axis),
+                                                 QC_INTS("length", 1, &length))),
+                                st);
+    qc_rebuild_node(r, n->id, st);
     r->map[from] = before;
-    return ok;
 }
 
-static bool convert(struct qc_rebuild *r, qc_id id, const struct weight *w, struct qc_status *st)
+static void convert(struct qc_rebuild *r, const struct qc_node *n, const struct weight *w, struct qc_status *st)
 {
     const struct qc_graph *g = r->from;
-    const struct qc_node *n = &g->nodes[id];
     struct qc_graph *to = r->to;
-    struct integer_weight weight;
     const char *result = g->values[n->outputs].name, *name = n->name && *n->name ? n->name
                                                              : result            ? result
                                                                                  : QC_VALUE_LABEL(g, n->outputs);
     const char *cast = named(to, name, "cast", st), *scales = named(to, name, "scales", st),
                *scaled = named(to, name, "scaled", st), *biased = named(to, name, "bias", st);
     const bool bias = n->input_count > 2 && n->inputs[2];
-    const qc_id x = qc_rebuild_value(r, n->inputs[0], st), q = x ? quantize_input(to, x, st) : 0;
-    if (!q || !cast || !scales || !scaled || !biased || !store_weight(&weight, to, w, st)) return false;
-    const qc_id product[] = {q, weight.value, q + 2, weight.zero_point}, factors[] = {q + 1, weight.scale};
-    const qc_id sum = add_dynamic(to, QC_OP_MatMulInteger, name, weight.zero_point ? 4 : 3, product, NULL, st);
-    if (!sum) return false;
-    const struct qc_attr as_float = QC_INT("to", qc_dtype_info(QC_F32)->onnx);
-    const struct qc_node_def in_float = {
-        .op = QC_OP_Cast, .name = cast, .input_count = 1, .inputs = &sum, .attr_count = 1, .attrs = &as_float};
-    qc_id y[2] = {qc_graph_add(to, &in_float, st), add_dynamic(to, QC_OP_Mul, scales, 2, factors, NULL, st)};
-    if (!y[0] || !y[1] || !(y[0] = add_dynamic(to, QC_OP_Mul, scaled, 2, y, bias ? NULL : result, st))) return false;
-    if (bias && (!(y[1] = qc_rebuild_value(r, n->inputs[2], st)) ||
-                 !(y[0] = add_dynamic(to, QC_OP_Add, biased, 2, y, result, st))))
-        return false;
-    return (r->map[n->outputs] = y[0]) != 0;
+    const qc_id x = qc_rebuild_value(r, n->inputs[0], st), q = quantize_input(to, x, st);
+    const struct integer_weight weight = store_weight(to, w, st);
+    const qc_id product[] = {q, weight.value, q + 2, weight.zero_point};
+    const qc_id sum = qc_graph_add(to,
+                                   QC_NODE(QC_OP_MatMulInteger, .name = name, .inputs = product,
+                                           .input_count = weight.zero_point ? 4 : 3),
+                                   st);
+    const qc_id real = qc_graph_add(
+        to, QC_NODE(QC_OP_Cast, QC_INPUTS(sum), QC_ATTRS(QC_INT("to", qc_dtype_info(QC_F32)->onnx)), .name = cast), st);
+    const qc_id factor = qc_graph_add(to, QC_NODE(QC_OP_Mul, QC_INPUTS(q + 1, weight.scale), .name = scales), st);
+    qc_id y =
+        qc_graph_add(to, QC_NODE(QC_OP_Mul, QC_INPUTS(real, factor), QC_RESULT(bias ? NULL : result), .name = scaled),
+                     st);
+    if (bias)
+        y = qc_graph_add(to,
+                         QC_NODE(QC_OP_Add, QC_INPUTS(y, qc_rebuild_value(r, n->inputs[2], st)), QC_RESULT(result),
+                                 .name = biased),
+                         st);
+    r->map[n->outputs] = y;
 }
 
 /* Returns true for the integer weight matrix of an LSTM, possibly with its dimensions joined. */
@@ -195,17 +186,14 @@ static bool is_lstm(const struct qc_graph *g, const struct qc_node *n)
            is_recurrent_weight(g, n->inputs[QC_RECURRENT_W]) && is_recurrent_weight(g, n->inputs[QC_RECURRENT_R]);
 }
 
-static bool convert_lstm(struct qc_rebuild *r, qc_id id, struct qc_status *st)
+static void convert_lstm(struct qc_rebuild *r, const struct qc_node *n, struct qc_status *st)
 {
-    const struct qc_node *n = &r->from->nodes[id];
+    struct qc_attr *attrs = QC_NEW_ARRAY(r->to->arena, struct qc_attr, n->attr_count + 1U, st);
+    const qc_id *in = qc_rebuild_inputs(r, n, st);
     const char *names[] = {NULL, NULL, NULL};
-    qc_id in[QC_RECURRENT_INPUTS] = {QC_ABSENT};
-    struct qc_attr *attrs = calloc(n->attr_count + 1U, sizeof *attrs);
-    bool ok = attrs || qc_fail_memory(st, n->attr_count * sizeof *attrs);
-    for (unsigned i = 0; ok && i < n->attr_count; i++) attrs[i] = n->attrs[i];
-    if (ok) attrs[n->attr_count] = QC_INT(QC_RECURRENT_DYNAMIC, 1);
-    for (unsigned i = 0; ok && i < n->input_count; i++)
-        ok = !n->inputs[i] || (in[i] = qc_rebuild_value(r, n->inputs[i], st)) != 0;
+    if (!attrs) return;
+    for (unsigned i = 0; i < n->attr_count; i++) attrs[i] = n->attrs[i];
+    attrs[n->attr_count] = QC_INT(QC_RECURRENT_DYNAMIC, 1);
     for (unsigned k = 0; k < n->output_count; k++) names[k] = r->from->values[n->outputs + k].name;
     const struct qc_node_def def = {.op = QC_OP_LSTM,
                                     .name = n->name,
@@ -215,16 +203,7 @@ static bool convert_lstm(struct qc_rebuild *r, qc_id id, struct qc_status *st)
                                     .attr_count = n->attr_count + 1,
                                     .attrs = attrs,
                                     .output_names = names};
-    const qc_id first = ok ? qc_graph_add(r->to, &def, st) : 0;
-    for (unsigned k = 0; first && k < n->output_count; k++) r->map[n->outputs + k] = first + k;
-    free(attrs);
-    return first != 0;
-}
-
-/* Returns true for the Dequantize of a constant, or the Quantize of one, which are copied where they are used. */
-static bool is_weight_conversion(const struct qc_graph *g, const struct qc_node *n)
-{
-    return qc_quantized_constant(g, n->op == QC_OP_Dequantize ? n->inputs[0] : n->outputs);
+    qc_rebuild_map(r, n, qc_graph_add(r->to, &def, st));
 }
 
 /* What becomes of a node: an integer product, or its input is rounded to a format. */
@@ -242,15 +221,18 @@ static struct choice *choose_conversions(size_t *count, const struct qc_graph *g
     struct weight w;
     int64_t length;
     *count = 0;
-    if (!chosen) qc_fail_memory(st, g->node_count);
-    for (qc_id id = 1; chosen && id <= from->node_count; id++) {
-        const char *name = p->dynamic[id] || p->input_format[id] ? from->values[from->nodes[id].outputs].name : NULL;
-        const qc_id v = name ? qc_graph_find_value(g, name) : 0;
-        const struct qc_node *n = v ? qc_node_of(g, v) : NULL;
+    if (!chosen) {
+        qc_fail_memory(st, g->node_count);
+        return NULL;
+    }
+    QC_EACH_NODE(old, from) {
+        const bool any = p->dynamic[old->id] || p->input_format[old->id];
+        const char *name = any ? from->values[old->outputs].name : NULL;
+        const struct qc_node *n = name ? qc_node_of(g, qc_graph_find_value(g, name)) : NULL;
         if (!n) continue;
-        struct choice *c = &chosen[g->values[v].node];
-        c->integer = p->dynamic[id] && (weight_of(&w, g, n) || is_lstm(g, n));
-        c->format = qc_input_axis(&length, g, n) ? p->input_format[id] : NULL;
+        struct choice *c = &chosen[n->id];
+        c->integer = p->dynamic[old->id] && (weight_of(&w, g, n) || is_lstm(g, n));
+        c->format = qc_input_axis(&length, g, n) ? p->input_format[old->id] : NULL;
         *count += c->integer || c->format;
     }
     return chosen;
@@ -259,30 +241,25 @@ static struct choice *choose_conversions(size_t *count, const struct qc_graph *g
 bool qc_make_dynamic(struct qc_graph **out, const struct qc_graph *g, const struct qc_partition *p,
                      struct qc_status *st)
 {
-    struct qc_rebuild r = {0};
+    QC_REBUILD_SCOPE r = {0};
     struct weight w;
     size_t count;
     *out = NULL;
-    struct choice *chosen = choose_conversions(&count, g, p, st);
-    bool ok = chosen != NULL;
-    if (!count) {
-        free(chosen);
-        return ok;
+    QC_FREED struct choice *chosen = choose_conversions(&count, g, p, st);
+    if (!count) return chosen != NULL;
+    if (!qc_rebuild_begin(&r, g, st)) return false;
+    QC_EACH_NODE(n, g) {
+        const struct choice *c = &chosen[n->id];
+        if (c->format)
+            round_input(&r, n, c->format, st);
+        else if (c->integer && weight_of(&w, g, n))
+            convert(&r, n, &w, st);
+        else if (c->integer)
+            convert_lstm(&r, n, st);
+        else if (!qc_quantized_constant(g, n->op == QC_OP_Dequantize ? n->inputs[0] : n->outputs))
+            qc_rebuild_node(&r, n->id, st); /* weights are converted where they are used */
     }
-    ok = qc_rebuild_begin(&r, g, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        if (chosen[id].format)
-            ok = round_input(&r, id, chosen[id].format, st);
-        else if (chosen[id].integer)
-            ok = weight_of(&w, g, n) ? convert(&r, id, &w, st) : convert_lstm(&r, id, st);
-        else if (!is_weight_conversion(g, n))
-            ok = qc_rebuild_node(&r, id, st) != 0;
-    }
-    ok = ok && qc_rebuild_finish(out, &r, st);
-    qc_rebuild_free(&r);
-    free(chosen);
-    return ok;
+    return qc_rebuild_finish(out, &r, st);
 }
 
 static bool from_input(const struct qc_graph *g, qc_id v)

@@ -98,8 +98,7 @@ bool *qc_read_by_extremes(const struct qc_graph *g, const qc_id *class_of, struc
     struct qc_uses uses;
     if (!filled || !filler || !chosen) return NULL;
     for (qc_id v = 1; v <= g->value_count; v++) filler[v] = is_filler(qc_constant_of(g, v));
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         const bool copies =
             n->op == QC_OP_ConstantOfShape || (moves(n) && n->op != QC_OP_Concat && filler[n->inputs[0]]);
         bool is = fills(g, n, filler);

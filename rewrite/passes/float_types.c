@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/scope.h"
 #include "graph/core/body.h"
 #include "graph/core/qlinear.h"
 #include "graph/core/rebuild.h"
@@ -34,8 +35,7 @@ static bool computes_layer(const struct qc_node *n, bool heavy)
 /* Finds the types of layers, also in bodies. QC_BODY_DEPTH_MAX bounds the recursion. */
 static void find_types(bool layer[QC_DTYPE_COUNT], bool heavy[QC_DTYPE_COUNT], const struct qc_graph *g)
 {
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         const enum qc_dtype t = g->values[n->outputs].type.dtype;
         layer[t] |= computes_layer(n, false);
         heavy[t] |= computes_layer(n, true);
@@ -44,29 +44,22 @@ static void find_types(bool layer[QC_DTYPE_COUNT], bool heavy[QC_DTYPE_COUNT], c
     }
 }
 
-static bool widen_constants(struct qc_rebuild *r, const struct wide *w, struct qc_status *st)
+static void widen_constants(struct qc_rebuild *r, const struct wide *w, struct qc_status *st)
 {
     for (qc_id v = 1; v <= r->from->value_count; v++) {
         const struct qc_value *value = &r->from->values[v];
-        if (!value->constant || !w->is[value->constant->dtype]) continue;
-        struct qc_tensor *t = qc_tensor_to_f32(value->constant, st);
-        r->map[v] = t ? qc_graph_add_constant(r->to, value->name, t, st) : 0;
-        qc_tensor_unref(t);
-        if (!r->map[v]) return false;
+        if (value->constant && w->is[value->constant->dtype])
+            r->map[v] = qc_graph_add_made_constant(r->to, value->name, qc_tensor_to_f32(value->constant, st), st);
     }
-    return true;
 }
 
-static bool widen_inputs(struct qc_rebuild *r, const struct wide *w, struct qc_status *st)
+static void widen_inputs(struct qc_rebuild *r, const struct wide *w, struct qc_status *st)
 {
     for (size_t i = 0; i < r->from->input_count; i++) {
         const struct qc_port *p = &r->from->inputs[i];
         const struct qc_type *t = &r->from->values[p->value].type;
-        if (!(r->map[p->value] = qc_graph_add_input(r->to, p->name, widened(w, t->dtype), &t->shape, st)) ||
-            !qc_port_copy(&r->to->inputs[i], p, r->to->arena, st))
-            return false;
+        r->map[p->value] = qc_graph_add_input_like(r->to, p, widened(w, t->dtype), &t->shape, st);
     }
-    return true;
 }
 
 /* Returns true if the attribute names a float element type. */
@@ -82,93 +75,81 @@ static bool widen_graph(struct qc_graph **out, const struct qc_graph *g, const s
 
 static bool widen_attr(struct qc_attr *a, const struct wide *w, struct qc_status *st)
 {
+    struct qc_graph *body = NULL;
     if (a->kind == QC_ATTR_GRAPH) {
-        struct qc_graph *body = NULL;
-        if (!widen_graph(&body, a->graph, w, st)) return false;
+        const bool ok = widen_graph(&body, a->graph, w, st);
         a->graph = body;
-    } else if (a->kind == QC_ATTR_TENSOR && w->is[a->tensor->dtype]) {
-        return (a->tensor = qc_tensor_to_f32(a->tensor, st)) != NULL;
-    } else if (names_type(a) && a->i > 0 && a->i < INT_MAX) {
-        const enum qc_dtype t = qc_dtype_from_onnx((int)a->i);
-        if (w->is[t]) a->i = qc_dtype_info(QC_F32)->onnx;
+        return ok;
     }
+    if (a->kind == QC_ATTR_TENSOR && w->is[a->tensor->dtype])
+        return (a->tensor = qc_tensor_to_f32(a->tensor, st)) != NULL;
+    if (names_type(a) && a->i > 0 && a->i < INT_MAX && w->is[qc_dtype_from_onnx((int)a->i)])
+        a->i = qc_dtype_info(QC_F32)->onnx;
     return true;
 }
 
-static bool widen_node(struct qc_rebuild *r, qc_id id, const struct wide *w, struct qc_status *st)
+static void widen_node(struct qc_rebuild *r, const struct qc_node *n, const struct wide *w, struct qc_status *st)
 {
-    const struct qc_node *n = &r->from->nodes[id];
-    struct qc_attr *attrs = calloc(n->attr_count + 1u, sizeof *attrs);
+    QC_FREED struct qc_attr *attrs = calloc(n->attr_count + 1u, sizeof *attrs);
     unsigned done = 0;
-    bool ok = attrs || qc_fail_memory(st, n->attr_count * sizeof *attrs);
-    for (; ok && done < n->attr_count; done += ok) {
+    if (!attrs) qc_fail_memory(st, n->attr_count * sizeof *attrs);
+    for (bool ok = attrs != NULL; ok && done < n->attr_count; done++) {
         attrs[done] = n->attrs[done];
         ok = widen_attr(&attrs[done], w, st);
     }
-    ok = ok && qc_rebuild_node_with(r, id, attrs, st) != 0;
-    if (attrs) {
-        /* Frees what widen_attr made. */
-        for (unsigned i = 0; i < done; i++) {
-            if (attrs[i].kind == QC_ATTR_GRAPH) qc_graph_free((struct qc_graph *)(uintptr_t)attrs[i].graph);
-            if (attrs[i].kind == QC_ATTR_TENSOR && attrs[i].tensor != n->attrs[i].tensor)
-                qc_tensor_unref((struct qc_tensor *)(uintptr_t)attrs[i].tensor);
-        }
-        free(attrs);
+    qc_rebuild_node_with(r, n->id, attrs, st);
+    for (unsigned i = 0; i < done; i++) { /* frees what widen_attr made */
+        if (attrs[i].kind == QC_ATTR_GRAPH) qc_graph_free((struct qc_graph *)(uintptr_t)attrs[i].graph);
+        if (attrs[i].kind == QC_ATTR_TENSOR && attrs[i].tensor != n->attrs[i].tensor)
+            qc_tensor_unref((struct qc_tensor *)(uintptr_t)attrs[i].tensor);
     }
-    return ok;
 }
 
-/* A Cast between two floats that both become float32 is dropped. */
-static bool drop_cast(bool *dropped, struct qc_rebuild *r, const struct qc_node *n, const struct wide *w,
-                      struct qc_status *st)
+/* A Cast between two floats that both become float32 is dropped: returns true. */
+static bool drop_cast(struct qc_rebuild *r, const struct qc_node *n, const struct wide *w, struct qc_status *st)
 {
-    *dropped = false;
-    if (n->op != QC_OP_Cast) return true;
+    if (n->op != QC_OP_Cast) return false;
     const enum qc_dtype was = r->from->values[n->inputs[0]].type.dtype, is = r->from->values[n->outputs].type.dtype;
-    *dropped = was != is && widened(w, was) == widened(w, is);
-    return !*dropped || (r->map[n->outputs] = qc_rebuild_value(r, n->inputs[0], st)) != 0;
+    if (was == is || widened(w, was) != widened(w, is)) return false;
+    r->map[n->outputs] = qc_rebuild_value(r, n->inputs[0], st);
+    return true;
 }
 
 /* The kernel of a custom operator supports only its own types. */
-static bool keep_types(struct qc_rebuild *r, qc_id id, const struct wide *w, struct qc_status *st)
+static void keep_types(struct qc_rebuild *r, const struct qc_node *n, const struct wide *w, struct qc_status *st)
 {
     const struct qc_graph *g = r->from;
-    const struct qc_node *n = &g->nodes[id];
-    qc_id *before = calloc(n->input_count + 1u, sizeof *before);
-    bool ok = before || qc_fail_memory(st, n->input_count * sizeof *before);
-    unsigned done = 0;
-    for (; ok && done < n->input_count; done++) {
-        const qc_id v = n->inputs[done];
+    QC_FREED qc_id *before = calloc(n->input_count + 1u, sizeof *before);
+    if (!before) qc_fail_memory(st, n->input_count * sizeof *before);
+    for (unsigned i = 0; before && i < n->input_count; i++) {
+        const qc_id v = n->inputs[i];
         if (!v || !w->is[g->values[v].type.dtype]) continue;
-        before[done] = qc_rebuild_value(r, v, st);
-        ok = before[done] && (r->map[v] = qc_graph_cast(r->to, before[done], g->values[v].type.dtype, st)) != 0;
+        before[i] = qc_rebuild_value(r, v, st);
+        r->map[v] = qc_graph_cast(r->to, before[i], g->values[v].type.dtype, st);
     }
-    ok = ok && qc_rebuild_node(r, id, st) != 0;
-    for (unsigned i = done; i > 0; i--)
+    qc_rebuild_node(r, n->id, st);
+    for (unsigned i = n->input_count; before && i > 0; i--)
         if (before[i - 1]) r->map[n->inputs[i - 1]] = before[i - 1];
-    for (unsigned k = 0; ok && k < n->output_count; k++) {
+    for (unsigned k = 0; k < n->output_count; k++) {
         const qc_id v = n->outputs + k;
-        if (w->is[g->values[v].type.dtype]) ok = (r->map[v] = qc_graph_cast(r->to, r->map[v], QC_F32, st)) != 0;
+        if (w->is[g->values[v].type.dtype]) r->map[v] = qc_graph_cast(r->to, r->map[v], QC_F32, st);
     }
-    free(before);
-    return ok;
 }
 
 /* QC_BODY_DEPTH_MAX bounds the recursion. */
 static bool widen_graph(struct qc_graph **out, const struct qc_graph *g, const struct wide *w, struct qc_status *st)
 {
-    struct qc_rebuild r = {0};
-    bool ok = qc_rebuild_begin_bare(&r, g, st) && widen_inputs(&r, w, st) && widen_constants(&r, w, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) {
-        bool dropped = false;
-        if (g->nodes[id].op == QC_OP_Custom)
-            ok = keep_types(&r, id, w, st);
-        else
-            ok = drop_cast(&dropped, &r, &g->nodes[id], w, st) && (dropped || widen_node(&r, id, w, st));
+    QC_REBUILD_SCOPE r = {0};
+    if (!qc_rebuild_begin_bare(&r, g, st)) return false;
+    widen_inputs(&r, w, st);
+    widen_constants(&r, w, st);
+    QC_EACH_NODE(n, g) {
+        if (n->op == QC_OP_Custom)
+            keep_types(&r, n, w, st);
+        else if (!drop_cast(&r, n, w, st))
+            widen_node(&r, n, w, st);
     }
-    ok = ok && qc_rebuild_finish(out, &r, st);
-    qc_rebuild_free(&r);
-    return ok;
+    return qc_rebuild_finish(out, &r, st);
 }
 
 /* Requests the memory of the widened constants; bodies request theirs when they are widened. */
@@ -207,7 +188,7 @@ bool qc_widen_floats(struct qc_graph **out, const struct qc_graph *g, enum qc_wi
 }
 
 struct narrowing {
-    struct qc_rebuild r;
+    struct qc_rebuild *r;
     const struct qc_graph *own;
     enum qc_dtype most; /* type of values without a name in `own` */
 };
@@ -220,13 +201,13 @@ static bool is_float(enum qc_dtype t)
 /* Returns true for a float32 value that is not quantized and may have another float type. */
 static bool is_float_value(const struct narrowing *x, qc_id v)
 {
-    const struct qc_type *t = v ? &x->r.from->values[v].type : NULL;
+    const struct qc_type *t = v ? &x->r->from->values[v].type : NULL;
     return t && t->dtype == QC_F32 && t->qparams == QC_REAL;
 }
 
 static enum qc_dtype own_type(const struct narrowing *x, qc_id v)
 {
-    const char *name = x->r.from->values[v].name;
+    const char *name = x->r->from->values[v].name;
     const qc_id was = name ? qc_graph_find_value(x->own, name) : 0;
     return was && is_float(x->own->values[was].type.dtype) ? x->own->values[was].type.dtype : x->most;
 }
@@ -278,20 +259,19 @@ static const struct qc_tensor *own_constant(const struct narrowing *x, const str
     return same ? t : NULL;
 }
 
-/* *out: owned; NULL if the type cannot hold the numbers of the constant. */
-static bool constant_as(struct qc_tensor **out, bool *exact, const struct narrowing *x, qc_id v, enum qc_dtype dtype,
-                        struct qc_status *st)
+/* Returns the constant in another type, which the caller owns; NULL: the type cannot hold its numbers, or failure. */
+static struct qc_tensor *constant_as(bool *exact, const struct narrowing *x, qc_id v, enum qc_dtype dtype,
+                                     struct qc_status *st)
 {
-    const struct qc_value *value = &x->r.from->values[v];
+    const struct qc_value *value = &x->r->from->values[v];
     const struct qc_tensor *own = own_constant(x, value, dtype, st);
     bool fits = true;
     *exact = true;
-    if (st->code != QC_OK) return false;
-    *out = own ? qc_tensor_ref(own) : converted(&fits, exact, value->constant, dtype, st);
-    if (!*out || fits) return *out != NULL;
-    qc_tensor_unref(*out);
-    *out = NULL;
-    return true;
+    if (own) return qc_tensor_ref(own);
+    struct qc_tensor *t = st->code == QC_OK ? converted(&fits, exact, value->constant, dtype, st) : NULL;
+    if (fits) return t;
+    qc_tensor_unref(t);
+    return NULL;
 }
 
 /* Constants with at most this number of elements stay in float32: a Cast would cost more. */
@@ -301,34 +281,24 @@ enum { FEW = 64 };
    exact. */
 static qc_id wide_constant(struct narrowing *x, qc_id v, struct qc_status *st)
 {
-    const struct qc_value *value = &x->r.from->values[v];
-    if (value->constant->count <= FEW || own_type(x, v) != QC_BF16) return qc_rebuild_value(&x->r, v, st);
-    struct qc_tensor *t;
+    const struct qc_value *value = &x->r->from->values[v];
+    if (value->constant->count <= FEW || own_type(x, v) != QC_BF16) return qc_rebuild_value(x->r, v, st);
     bool exact;
-    if (!constant_as(&t, &exact, x, v, QC_BF16, st)) return 0;
-    qc_id narrow = 0;
-    if (t && exact) narrow = qc_graph_add_constant(x->r.to, value->name, t, st);
+    struct qc_tensor *t = constant_as(&exact, x, v, QC_BF16, st);
+    const qc_id narrow = t && exact ? qc_graph_add_constant(x->r->to, value->name, t, st) : 0;
     qc_tensor_unref(t);
-    return narrow ? qc_graph_cast(x->r.to, narrow, QC_F32, st) : st->code == QC_OK ? qc_rebuild_value(&x->r, v, st) : 0;
+    return narrow ? qc_graph_cast(x->r->to, narrow, QC_F32, st) : qc_rebuild_value(x->r, v, st);
 }
 
 /* Returns the new value of a real one in the given type. */
 static qc_id value_as(struct narrowing *x, qc_id v, enum qc_dtype dtype, struct qc_status *st)
 {
-    const struct qc_value *value = &x->r.from->values[v];
-    if (value->constant && dtype == QC_F32) return wide_constant(x, v, st);
-    if (!value->constant) {
-        const qc_id to = qc_rebuild_value(&x->r, v, st);
-        return to ? qc_graph_cast(x->r.to, to, dtype, st) : 0;
-    }
-    struct qc_tensor *t;
+    const struct qc_value *value = &x->r->from->values[v];
     bool exact;
-    if (!constant_as(&t, &exact, x, v, dtype, st)) return 0;
-    if (!t) {
-        const qc_id wide = qc_rebuild_value(&x->r, v, st);
-        return wide ? qc_graph_cast(x->r.to, wide, dtype, st) : 0;
-    }
-    return qc_graph_add_made_constant(x->r.to, value->name, t, st);
+    if (value->constant && dtype == QC_F32) return wide_constant(x, v, st);
+    struct qc_tensor *t = value->constant ? constant_as(&exact, x, v, dtype, st) : NULL;
+    return t ? qc_graph_add_made_constant(x->r->to, value->name, t, st)
+             : qc_graph_cast(x->r->to, qc_rebuild_value(x->r, v, st), dtype, st);
 }
 
 /* Returns true if the node reads an accumulator or an integer weight. */
@@ -369,87 +339,63 @@ static bool only_float32(const struct qc_graph *g, const struct qc_node *n)
            qc_dynamic_part_of(g, n) != QC_DYNAMIC_NOT;
 }
 
-/* *out: the type in which the node computes. */
-static bool node_type(enum qc_dtype *out, const struct narrowing *x, const struct qc_node *n, struct qc_status *st)
+/* Returns the type in which the node computes. */
+static enum qc_dtype node_type(const struct narrowing *x, const struct qc_node *n, struct qc_status *st)
 {
-    const struct qc_graph *g = x->r.from;
-    *out = QC_F32;
-    if (only_float32(g, n)) return true;
-    bool found = false;
-    for (unsigned k = 0; !found && k < n->output_count; k++) {
-        if (!(found = is_float_value(x, n->outputs + k))) continue;
-        *out = own_type(x, n->outputs + k);
-    }
-    for (unsigned i = 0; !found && i < n->input_count; i++) {
-        if (!(found = is_float_value(x, n->inputs[i]) && x->r.map[n->inputs[i]])) continue;
-        *out = x->r.to->values[x->r.map[n->inputs[i]]].type.dtype;
-    }
-    if (*out == QC_BF16) *out = QC_F32;
-    for (unsigned i = 0; *out != QC_F32 && i < n->input_count; i++) {
-        struct qc_tensor *t;
-        bool exact;
+    const struct qc_graph *g = x->r->from;
+    enum qc_dtype type = QC_F32;
+    bool found = false, exact;
+    if (only_float32(g, n)) return type;
+    for (unsigned k = 0; !found && k < n->output_count; k++)
+        if ((found = is_float_value(x, n->outputs + k))) type = own_type(x, n->outputs + k);
+    for (unsigned i = 0; !found && i < n->input_count; i++)
+        if ((found = is_float_value(x, n->inputs[i]) && x->r->map[n->inputs[i]]))
+            type = x->r->to->values[x->r->map[n->inputs[i]]].type.dtype;
+    if (type == QC_BF16) type = QC_F32;
+    for (unsigned i = 0; type != QC_F32 && i < n->input_count; i++) {
         if (!is_float_value(x, n->inputs[i]) || !qc_constant_of(g, n->inputs[i])) continue;
-        if (!constant_as(&t, &exact, x, n->inputs[i], *out, st)) return false;
-        if (!t) *out = QC_F32;
+        struct qc_tensor *t = constant_as(&exact, x, n->inputs[i], type, st);
+        if (!t) type = QC_F32;
         qc_tensor_unref(t);
     }
-    return true;
+    return type;
 }
 
-/* Returns the type of input i of a node that computes in `type`: scales of Resize are always float32. */
-static enum qc_dtype input_type(const struct qc_node *n, unsigned i, enum qc_dtype type)
+static void add_narrow_node(struct narrowing *x, const struct qc_node *n, enum qc_dtype type, struct qc_status *st)
 {
-    return n->op == QC_OP_Resize && i == 2 ? QC_F32 : type;
-}
-
-static bool add_narrow_node(struct narrowing *x, qc_id id, enum qc_dtype type, struct qc_status *st)
-{
-    const struct qc_node *n = &x->r.from->nodes[id];
-    qc_id *before = calloc(n->input_count + 1u, sizeof *before);
-    struct qc_attr *attrs = calloc(n->attr_count + 1u, sizeof *attrs);
-    bool ok = (before && attrs) || qc_fail_memory(st, n->input_count * sizeof *before);
-    unsigned done = 0;
-    for (unsigned i = 0; ok && i < n->attr_count; i++) {
+    QC_FREED qc_id *before = calloc(n->input_count + 1u, sizeof *before);
+    QC_FREED struct qc_attr *attrs = calloc(n->attr_count + 1u, sizeof *attrs);
+    if (!before || !attrs) {
+        qc_fail_memory(st, n->input_count * sizeof *before);
+        return;
+    }
+    for (unsigned i = 0; i < n->attr_count; i++) {
         attrs[i] = n->attrs[i];
         if (n->op == QC_OP_Cast && strcmp(attrs[i].name, "to") == 0 && is_float_value(x, n->outputs))
             attrs[i].i = qc_dtype_info(type)->onnx;
     }
-    for (; ok && done < n->input_count; done++) {
-        const qc_id v = n->inputs[done];
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const qc_id v = n->inputs[i];
         if (!is_float_value(x, v)) continue;
-        before[done] = x->r.map[v];
-        ok = (x->r.map[v] = value_as(x, v, input_type(n, done, type), st)) != 0;
+        before[i] = x->r->map[v];
+        /* scales of Resize are always float32 */
+        x->r->map[v] = value_as(x, v, n->op == QC_OP_Resize && i == 2 ? QC_F32 : type, st);
     }
-    ok = ok && qc_rebuild_node_with(&x->r, id, attrs, st) != 0;
-    for (unsigned i = done; i > 0; i--)
-        if (is_float_value(x, n->inputs[i - 1])) x->r.map[n->inputs[i - 1]] = before[i - 1];
-    free(before);
-    free(attrs);
-    return ok;
+    qc_rebuild_node_with(x->r, n->id, attrs, st);
+    for (unsigned i = n->input_count; i > 0; i--)
+        if (is_float_value(x, n->inputs[i - 1])) x->r->map[n->inputs[i - 1]] = before[i - 1];
 }
 
-/* Drops a Cast between two floats: each reader casts to the type that it needs. */
-static bool narrow_cast(bool *dropped, struct narrowing *x, const struct qc_node *n, struct qc_status *st)
+/* Drops a Cast between two floats and returns true: each reader casts to the type that it needs. */
+static bool narrow_cast(struct narrowing *x, const struct qc_node *n, struct qc_status *st)
 {
-    *dropped = false;
-    if (n->op != QC_OP_Cast) return true;
-    const enum qc_dtype from = x->r.from->values[n->inputs[0]].type.dtype,
-                        to = x->r.from->values[n->outputs].type.dtype;
-    if (from == to || !is_float(from) || !is_float(to)) return true;
-    *dropped = is_float_value(x, n->inputs[0]) || is_float_value(x, n->outputs);
-    if (!*dropped) return true;
-    const qc_id v =
-        is_float_value(x, n->inputs[0]) ? value_as(x, n->inputs[0], to, st) : qc_rebuild_value(&x->r, n->inputs[0], st);
-    return (x->r.map[n->outputs] = v) != 0;
-}
-
-static bool narrow_node(struct narrowing *x, qc_id id, struct qc_status *st)
-{
-    const struct qc_node *n = &x->r.from->nodes[id];
-    enum qc_dtype type;
-    bool dropped;
-    if (!narrow_cast(&dropped, x, n, st)) return false;
-    return dropped || (node_type(&type, x, n, st) && add_narrow_node(x, id, type, st));
+    if (n->op != QC_OP_Cast) return false;
+    const enum qc_dtype from = x->r->from->values[n->inputs[0]].type.dtype,
+                        to = x->r->from->values[n->outputs].type.dtype;
+    const bool real = is_float_value(x, n->inputs[0]);
+    if (from == to || !is_float(from) || !is_float(to) || !(real || is_float_value(x, n->outputs))) return false;
+    x->r->map[n->outputs] = real ? value_as(x, n->inputs[0], to, st) : qc_rebuild_value(x->r, n->inputs[0], st);
+    return true;
 }
 
 static enum qc_dtype port_type(const struct qc_graph *own, const struct qc_port *ports, size_t count, const char *name,
@@ -461,46 +407,40 @@ static enum qc_dtype port_type(const struct qc_graph *own, const struct qc_port 
     return otherwise;
 }
 
-static bool narrow_inputs(struct narrowing *x, struct qc_status *st)
+static void narrow_inputs(struct narrowing *x, struct qc_status *st)
 {
-    const struct qc_graph *g = x->r.from;
+    const struct qc_graph *g = x->r->from;
     for (size_t i = 0; i < g->input_count; i++) {
         const struct qc_port *p = &g->inputs[i];
         const struct qc_type *t = &g->values[p->value].type;
         const enum qc_dtype own = is_float_value(x, p->value)
                                       ? port_type(x->own, x->own->inputs, x->own->input_count, p->name, QC_F32)
                                       : t->dtype;
-        const qc_id v = qc_graph_add_input(x->r.to, p->name, own, &t->shape, st);
-        if (!v || !qc_port_copy(&x->r.to->inputs[i], p, x->r.to->arena, st)) return false;
+        const qc_id v = qc_graph_add_input_like(x->r->to, p, own, &t->shape, st);
         /* No operator computes in bfloat16. */
-        if (!(x->r.map[p->value] = own == QC_BF16 ? qc_graph_cast(x->r.to, v, QC_F32, st) : v)) return false;
+        x->r->map[p->value] = own == QC_BF16 ? qc_graph_cast(x->r->to, v, QC_F32, st) : v;
     }
-    return true;
 }
 
 static bool finish(struct qc_graph **out, struct narrowing *x, struct qc_status *st)
 {
-    const struct qc_graph *g = x->r.from;
-    qc_id *values = calloc(g->output_count + 1, sizeof *values);
-    bool ok = values || qc_fail_memory(st, g->output_count * sizeof *values);
-    for (size_t i = 0; ok && i < g->output_count; i++) {
+    const struct qc_graph *g = x->r->from;
+    qc_id *values = QC_NEW_ARRAY(x->r->to->arena, qc_id, g->output_count + 1, st);
+    for (size_t i = 0; values && i < g->output_count; i++) {
         const struct qc_port *p = &g->outputs[i];
         const enum qc_dtype own = port_type(x->own, x->own->outputs, x->own->output_count, p->name, QC_F32);
-        values[i] =
-            is_float_value(x, p->value) ? value_as(x, p->value, own, st) : qc_rebuild_value(&x->r, p->value, st);
-        ok = values[i] != 0;
+        values[i] = is_float_value(x, p->value) ? value_as(x, p->value, own, st) : qc_rebuild_value(x->r, p->value, st);
     }
-    ok = ok && qc_rebuild_finish_with(out, &x->r, values, st);
-    free(values);
-    return ok;
+    return qc_rebuild_finish_with(out, x->r, values, st);
 }
 
 bool qc_narrow_floats(struct qc_graph **out, const struct qc_graph *g, const struct qc_graph *own, struct qc_status *st)
 {
-    struct narrowing x = {.own = own, .most = most_used(own)};
-    bool ok = qc_rebuild_begin_bare(&x.r, g, st) && narrow_inputs(&x, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = narrow_node(&x, id, st);
-    ok = ok && finish(out, &x, st);
-    qc_rebuild_free(&x.r);
-    return ok;
+    QC_REBUILD_SCOPE r = {0};
+    struct narrowing x = {.r = &r, .own = own, .most = most_used(own)};
+    if (!qc_rebuild_begin_bare(&r, g, st)) return false;
+    narrow_inputs(&x, st);
+    QC_EACH_NODE(n, g)
+        if (!narrow_cast(&x, n, st)) add_narrow_node(&x, n, node_type(&x, n, st), st);
+    return finish(out, &x, st);
 }

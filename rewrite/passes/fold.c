@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scope.h"
 #include "base/union_find.h"
 #include "graph/core/rebuild.h"
 #include "rewrite/passes/simulate.h"
@@ -34,8 +35,7 @@ static bool find_equal_quantizers(qc_id *map, const struct qc_graph *g)
 {
     bool any = false;
     qc_union_start(map, g->qparams_count + 1);
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         qc_id from = source_qparams(g, n), to = from ? g->values[n->outputs].type.qparams : 0;
         if (!to || !equal_parameters(&g->qparams_of[from], &g->qparams_of[to])) continue;
         any = qc_union_join(map, from, to) || any;
@@ -57,41 +57,29 @@ static qc_id mapped_qparams(qc_id *map, struct qc_graph *to, qc_id s, struct qc_
     return qc_graph_add_product(to, qc_union_root(map, qparams->a), qc_union_root(map, qparams->b), st);
 }
 
-static bool build_merged_node(struct qc_rebuild *r, qc_id *map, qc_id id, struct qc_status *st)
+static void build_merged_node(struct qc_rebuild *r, qc_id *map, const struct qc_node *n, struct qc_status *st)
 {
-    const struct qc_graph *g = r->from;
-    const struct qc_node *n = &g->nodes[id];
-    const struct qc_type *t = &g->values[n->outputs].type;
-    if (!names_qparams(n) || !t->qparams) return qc_rebuild_node(r, id, st) != 0;
-    qc_id *inputs = calloc(n->input_count, sizeof *inputs);
-    bool ok = inputs ? true : qc_fail_memory(st, n->input_count * sizeof *inputs);
-    for (unsigned i = 0; ok && i < n->input_count; i++)
-        if (n->inputs[i]) ok = (inputs[i] = qc_rebuild_value(r, n->inputs[i], st));
-    if (ok) {
-        const struct qc_node_def with = {.inputs = inputs,
-                                         .qparams = mapped_qparams(map, r->to, t->qparams, st),
-                                         .axis = qc_node_affine(n) == QC_AFFINE_PRODUCT ? 0 : t->axis};
-        ok = with.qparams && (r->map[n->outputs] = qc_graph_add_like(r->to, g, n, &with, st));
+    const struct qc_type *t = &r->from->values[n->outputs].type;
+    if (!names_qparams(n) || !t->qparams) {
+        qc_rebuild_node(r, n->id, st);
+        return;
     }
-    free(inputs);
-    return ok;
+    const struct qc_node_def with = {.inputs = qc_rebuild_inputs(r, n, st),
+                                     .qparams = mapped_qparams(map, r->to, t->qparams, st),
+                                     .axis = qc_node_affine(n) == QC_AFFINE_PRODUCT ? 0 : t->axis};
+    r->map[n->outputs] = qc_graph_add_like(r->to, r->from, n, &with, st);
 }
 
 bool qc_fold(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st)
 {
-    struct qc_rebuild r = {0};
-    struct qc_graph *unified = NULL;
-    qc_id *map = calloc(g->qparams_count + 1, sizeof *map);
+    QC_REBUILD_SCOPE r = {0};
+    QC_GRAPH_SCOPE *unified = NULL;
+    QC_FREED qc_id *map = calloc(g->qparams_count + 1, sizeof *map);
     if (!map) return qc_fail_memory(st, (g->qparams_count + 1) * sizeof *map);
-    bool ok = true;
     if (find_equal_quantizers(map, g)) {
-        ok = qc_rebuild_begin(&r, g, st);
-        for (qc_id id = 1; ok && id <= g->node_count; id++) ok = build_merged_node(&r, map, id, st);
-        ok = ok && qc_rebuild_finish(&unified, &r, st);
-        qc_rebuild_free(&r);
+        if (!qc_rebuild_begin(&r, g, st)) return false;
+        QC_EACH_NODE(n, g) build_merged_node(&r, map, n, st);
+        if (!qc_rebuild_finish(&unified, &r, st)) return false;
     }
-    ok = ok && qc_rewrite(out, NULL, unified ? unified : g, rules, st);
-    qc_graph_free(unified);
-    free(map);
-    return ok;
+    return qc_rewrite(out, NULL, unified ? unified : g, rules, st);
 }

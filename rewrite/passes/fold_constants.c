@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/scope.h"
 #include "graph/core/body.h"
 #include "graph/core/rebuild.h"
 #include "graph/infer/folding.h"
@@ -21,10 +22,8 @@ static bool foldable(const struct qc_graph *to, const struct qc_graph *g, const 
     if (qc_op_is_qdq(n->op)) return false;
     bool shape = n->op == QC_OP_Shape || n->op == QC_OP_Size;
     for (unsigned i = 0; i < n->input_count; i++) {
-        if (!n->inputs[i]) continue;
-        qc_id v = r->map[n->inputs[i]];
-        if (shape ? !qc_shape_fixed(shape_of(r, n->inputs[i]))
-                  : !qc_constant_of(g, n->inputs[i]) && !(v && qc_constant_of(to, v)))
+        if (n->inputs[i] && (shape ? !qc_shape_fixed(shape_of(r, n->inputs[i]))
+                                   : !qc_constant_of(g, n->inputs[i]) && !qc_constant_of(to, r->map[n->inputs[i]])))
             return false;
     }
     return n->input_count > 0 && !qc_op_is_random(n->op);
@@ -45,21 +44,19 @@ static struct qc_tensor *measure(const struct qc_node *n, const struct qc_shape 
     return t;
 }
 
-/* *out: the sizes that a Gather takes of a partly known shape, such as heads and features of a model with a free batch.
-   NULL if one of them is free or n is no such Gather. */
-static bool pick_sizes(struct qc_tensor **out, const struct qc_rebuild *r, const struct qc_node *n,
-                       struct qc_status *st)
+/* Returns the sizes that a Gather takes of a partly known shape, such as heads and features of a model with a free
+   batch. Returns NULL if one of them is free, n is no such Gather or memory is out. */
+static struct qc_tensor *pick_sizes(const struct qc_rebuild *r, const struct qc_node *n, struct qc_status *st)
 {
-    *out = NULL;
-    if (n->op != QC_OP_Gather || !r->map[n->inputs[0]]) return true;
+    if (n->op != QC_OP_Gather || !r->map[n->inputs[0]]) return NULL;
     const struct qc_node *shape = qc_node_of(r->to, r->map[n->inputs[0]]);
     const qc_id at = r->map[n->inputs[1]];
     const struct qc_tensor *index = at ? qc_constant_of(r->to, at) : qc_constant_of(r->from, n->inputs[1]);
-    if (!shape || shape->op != QC_OP_Shape || !index) return true;
+    if (!shape || shape->op != QC_OP_Shape || !index) return NULL;
     const struct qc_shape *s = &r->to->values[shape->inputs[0]].type.shape,
                           *taken = &r->to->values[shape->outputs].type.shape;
     int64_t start = qc_attr_int(shape, "start", 0);
-    if (s->rank < 0 || taken->rank != 1 || taken->dim[0] == QC_FREE) return true;
+    if (s->rank < 0 || taken->rank != 1 || taken->dim[0] == QC_FREE) return NULL;
     start = start < 0 ? start + s->rank : start;
     start = start < 0 ? 0 : start; /* as in measure() */
     struct qc_tensor *t = qc_tensor_new(QC_I64, &index->shape, st);
@@ -69,9 +66,9 @@ static bool pick_sizes(struct qc_tensor **out, const struct qc_rebuild *r, const
             from >= start && from < start + taken->dim[0] && from < s->rank ? s->dim[from] : QC_FREE;
         if (((int64_t *)t->data)[i] != QC_FREE) continue;
         qc_tensor_unref(t);
-        return true;
+        return NULL;
     }
-    return (*out = t) != NULL;
+    return t;
 }
 
 /* Returns the name of a folded value: its own or, for a node that a rule made, that of its first input: a folded weight
@@ -95,84 +92,75 @@ static size_t bytes_read(const struct qc_graph *g, const struct qc_node *n)
     return sum;
 }
 
-static bool fold(struct qc_rebuild *r, qc_id old, qc_eval_fn *eval, struct qc_folding *left, struct qc_status *st)
+static void fold(struct qc_rebuild *r, const struct qc_node *n, qc_eval_fn *eval, struct qc_folding *left,
+                 struct qc_status *st)
 {
-    const struct qc_node *n = &r->from->nodes[old];
-    qc_id first = qc_rebuild_node(r, old, st);
+    const qc_id first = qc_rebuild_node(r, n->id, st);
     bool fits;
-    if (!first || !qc_folding_node(&fits, left, r->to, qc_node_of(r->to, first), st)) return false;
-    if (!fits) return true;
-    struct qc_tensor **results = calloc(n->output_count, sizeof *results);
-    if (!results) return qc_fail_memory(st, n->output_count * sizeof *results);
-    bool measures = n->op == QC_OP_Shape || n->op == QC_OP_Size;
-    bool ok = measures
-                  ? (results[0] = measure(n, shape_of(r, n->inputs[0]), &r->to->values[first].type.shape, st)) != NULL
-                  : eval(results, r->to, r->to->values[first].node, st);
+    if (!first || !qc_folding_node(&fits, left, r->to, qc_node_of(r->to, first), st) || !fits) return;
+    struct qc_tensor **results = QC_NEW_ARRAY(r->to->arena, struct qc_tensor *, n->output_count, st);
+    if (!results) return;
+    const bool measures = n->op == QC_OP_Shape || n->op == QC_OP_Size;
+    if (measures)
+        results[0] = measure(n, shape_of(r, n->inputs[0]), &r->to->values[first].type.shape, st);
+    else
+        eval(results, r->to, r->to->values[first].node, st);
     const size_t made_from = bytes_read(r->to, qc_node_of(r->to, first));
-    for (unsigned k = 0; ok && k < n->output_count; k++) {
+    for (unsigned k = 0; st->code == QC_OK && k < n->output_count; k++) {
         results[k]->made_from = made_from;
-        const qc_id v = qc_graph_add_constant(r->to, NULL, results[k], st);
-        ok = (r->map[n->outputs + k] = v) != 0;
+        const qc_id v = r->map[n->outputs + k] = qc_graph_add_constant(r->to, NULL, results[k], st);
         /* Not added to the table of names: its first input has the name until unused nodes are dropped
            (share_names). */
-        if (ok && !r->to->values[v].name) r->to->values[v].name = name_of(r, n, k);
+        if (v && !r->to->values[v].name) r->to->values[v].name = name_of(r, n, k);
     }
     for (unsigned k = 0; k < n->output_count; k++) qc_tensor_unref(results[k]);
-    free(results);
-    return ok;
 }
 
 /* Renames a folded constant if the value that it is named after is still in use. */
 static bool share_names(struct qc_graph *g, struct qc_status *st)
 {
-    bool *live = calloc(g->value_count + 1, sizeof *live), ok = true;
+    QC_FREED bool *live = calloc(g->value_count + 1, sizeof *live);
     if (!live) return qc_fail_memory(st, g->value_count);
     for (size_t i = 0; i < g->output_count; i++) live[g->outputs[i].value] = true;
-    for (size_t id = g->node_count; id >= 1; id--) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE_BACK(n, g) {
         bool needed = false;
         for (unsigned k = 0; k < n->output_count; k++) needed = needed || live[n->outputs + k];
         for (unsigned i = 0; needed && i < n->input_count; i++) live[n->inputs[i]] = true;
     }
-    for (qc_id v = 1; ok && v <= g->value_count; v++) {
+    for (qc_id v = 1; v <= g->value_count; v++) {
         struct qc_value *value = &g->values[v];
-        qc_id named = value->constant && value->name ? qc_graph_find_value(g, value->name) : v;
-        if (named == v || !named || !live[named] || g->values[named].kind == QC_VALUE_RESULT) continue;
-        ok = (value->name = qc_arena_printf(g->arena, st, "%s_folded", value->name)) != NULL;
+        const qc_id named = value->constant && value->name ? qc_graph_find_value(g, value->name) : v;
+        if (named && named != v && live[named] && g->values[named].kind != QC_VALUE_RESULT)
+            value->name = qc_arena_printf(g->arena, st, "%s_folded", value->name);
     }
-    free(live);
-    return ok;
+    return st->code == QC_OK;
 }
 
-/* Replaces an If with a constant condition by the branch taken. */
-static bool take_branch(bool *inlined, struct qc_rebuild *r, const struct qc_node *n, struct qc_status *st)
+/* Replaces an If with a constant condition by the branch taken. Returns true if n is one. */
+static bool take_branch(struct qc_rebuild *r, const struct qc_node *n, struct qc_status *st)
 {
-    *inlined = false;
-    if (n->op != QC_OP_If) return true;
-    for (unsigned i = 0; i < n->input_count; i++)
-        if (!qc_rebuild_value(r, n->inputs[i], st)) return false;
+    if (n->op != QC_OP_If) return false;
+    for (unsigned i = 0; i < n->input_count; i++) qc_rebuild_value(r, n->inputs[i], st);
     const struct qc_graph *branch = qc_constant_branch(r, n);
-    *inlined = branch != NULL;
-    return !branch || qc_body_inline(r, n, branch, st);
+    if (branch) qc_body_inline(r, n, branch, st);
+    return branch != NULL;
 }
 
 static bool fold_all(struct qc_rebuild *r, const struct qc_graph *g, qc_eval_fn *eval, struct qc_folding *left,
                      struct qc_status *st)
 {
-    bool ok = qc_rebuild_begin(r, g, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        bool inlined;
-        struct qc_tensor *sizes;
-        if (!(ok = take_branch(&inlined, r, n, st)) || inlined) continue;
-        if (!(ok = pick_sizes(&sizes, r, n, st))) break;
+    if (!qc_rebuild_begin(r, g, st)) return false;
+    QC_EACH_NODE(n, g) {
+        if (take_branch(r, n, st)) continue;
+        struct qc_tensor *sizes = pick_sizes(r, n, st);
         if (sizes)
-            ok = (r->map[n->outputs] = qc_graph_add_constant(r->to, g->values[n->outputs].name, sizes, st)) != 0;
+            r->map[n->outputs] = qc_graph_add_made_constant(r->to, g->values[n->outputs].name, sizes, st);
+        else if (foldable(r->to, g, r, n))
+            fold(r, n, eval, left, st);
         else
-            ok = foldable(r->to, g, r, n) ? fold(r, id, eval, left, st) : qc_rebuild_node(r, id, st) != 0;
-        qc_tensor_unref(sizes);
+            qc_rebuild_node(r, n->id, st);
     }
-    return ok;
+    return st->code == QC_OK;
 }
 
 bool qc_fold_values(struct qc_rebuild *r, const struct qc_graph *g, qc_eval_fn *eval, struct qc_status *st)
@@ -184,14 +172,10 @@ bool qc_fold_values(struct qc_rebuild *r, const struct qc_graph *g, qc_eval_fn *
 static bool fold_constants_within(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval,
                                   struct qc_folding *left, struct qc_status *st)
 {
-    struct qc_rebuild r = {0};
-    struct qc_graph *folded = NULL;
-    bool ok = fold_all(&r, g, eval, left, st) && qc_rebuild_finish(&folded, &r, st);
-    qc_rebuild_free(&r);
-    if (!ok) return false;
-    ok = share_names(folded, st) && qc_graph_copy(out, folded, st); /* drops unused nodes */
-    qc_graph_free(folded);
-    return ok;
+    QC_REBUILD_SCOPE r = {0};
+    QC_GRAPH_SCOPE *folded = NULL;
+    return fold_all(&r, g, eval, left, st) && qc_rebuild_finish(&folded, &r, st) && share_names(folded, st) &&
+           qc_graph_copy(out, folded, st); /* drops unused nodes */
 }
 
 bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_status *st)
@@ -203,31 +187,25 @@ bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_
 static bool check_end(struct qc_endless *e, const struct qc_graph *g, const struct qc_rules *rules,
                       struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_matches m;
-    bool ok = a ? qc_matches_find(&m, g, rules, QC_RULE_REWRITE, NULL, NULL, a, st) && qc_endless_check(e, &m, g, st)
-                : qc_fail_memory(st, 1);
-    qc_arena_free(a);
-    return ok;
+    return qc_matches_find(&m, g, rules, QC_RULE_REWRITE, NULL, NULL, a, st) && qc_endless_check(e, &m, g, st);
 }
 
 bool qc_normalise(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, qc_eval_fn *eval,
                   struct qc_status *st)
 {
-    struct qc_graph *folded, *rewritten;
     struct qc_endless endless;
     struct qc_folding left = qc_folding_begin(&g->budget);
-    size_t applied = 0;
+    struct qc_graph *folded;
     qc_endless_begin(&endless, g);
     if (!fold_constants_within(&folded, g, eval, &left, st)) return false;
-    do {
-        bool ok = check_end(&endless, folded, rules, st) && qc_rewrite(&rewritten, &applied, folded, rules, st);
+    for (size_t applied = 1; applied;) {
+        QC_GRAPH_SCOPE *rewritten = NULL;
+        const bool ok = check_end(&endless, folded, rules, st) && qc_rewrite(&rewritten, &applied, folded, rules, st);
         qc_graph_free(folded);
-        if (!ok) return false;
-        ok = fold_constants_within(&folded, rewritten, eval, &left, st);
-        qc_graph_free(rewritten);
-        if (!ok) return false;
-    } while (applied);
+        if (!ok || !fold_constants_within(&folded, rewritten, eval, &left, st)) return false;
+    }
     *out = folded;
     return true;
 }
@@ -244,26 +222,20 @@ static bool with_shapes(struct qc_graph **out, struct qc_rebuild *r, const struc
 bool qc_fix_shapes(struct qc_graph **out, const struct qc_graph *g, const struct qc_shape *shapes, qc_eval_fn *eval,
                    struct qc_status *st)
 {
-    struct qc_rebuild r = {0};
-    struct qc_graph *fixed = NULL;
-    const bool ok = with_shapes(&fixed, &r, g, shapes, st) && qc_fold_constants(out, fixed, eval, st);
-    qc_rebuild_free(&r);
-    qc_graph_free(fixed);
-    return ok;
+    QC_REBUILD_SCOPE r = {0};
+    QC_GRAPH_SCOPE *fixed = NULL;
+    return with_shapes(&fixed, &r, g, shapes, st) && qc_fold_constants(out, fixed, eval, st);
 }
 
 bool qc_shapes_of_values(struct qc_shape *of, const struct qc_graph *g, const struct qc_shape *shapes, qc_eval_fn *eval,
                          struct qc_status *st)
 {
-    struct qc_rebuild r = {0}, folded = {0};
-    struct qc_graph *fixed = NULL;
-    const bool ok = with_shapes(&fixed, &r, g, shapes, st) && qc_fold_values(&folded, fixed, eval, st);
-    for (qc_id v = 1; ok && v <= g->value_count; v++) {
+    QC_REBUILD_SCOPE r = {0}, folded = {0};
+    QC_GRAPH_SCOPE *fixed = NULL;
+    if (!with_shapes(&fixed, &r, g, shapes, st) || !qc_fold_values(&folded, fixed, eval, st)) return false;
+    for (qc_id v = 1; v <= g->value_count; v++) {
         const qc_id last = folded.map[r.map[v]];
         of[v] = last ? folded.to->values[last].type.shape : g->values[v].type.shape;
     }
-    qc_rebuild_free(&folded);
-    qc_rebuild_free(&r);
-    qc_graph_free(fixed);
-    return ok;
+    return true;
 }

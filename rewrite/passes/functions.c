@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/scope.h"
 #include "graph/core/function.h"
 
 struct joining {
@@ -103,8 +104,7 @@ static bool find_region(struct region *r, const struct joining *x, qc_id v, qc_i
 static void find_bases(struct joining *x)
 {
     const struct qc_graph *g = x->g;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         qc_id base = 0;
         struct region r;
         if (!is_step(x, n)) continue;
@@ -113,8 +113,7 @@ static void find_bases(struct joining *x)
             base = base ? meet(x, base, n->inputs[i]) : n->inputs[i];
             if (!base) break;
         }
-        x->base[n->outputs] = base;
-        if (base && !find_region(&r, x, n->outputs, base)) x->base[n->outputs] = 0;
+        x->base[n->outputs] = base && find_region(&r, x, n->outputs, base) ? base : 0;
     }
 }
 
@@ -165,131 +164,103 @@ static bool compose(struct qc_function_arg *out, struct qc_function *f, const st
 static bool find_tables(struct joining *x, struct qc_status *st)
 {
     const struct qc_graph *g = x->g;
-    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE_BACK(n, g) {
+        const qc_id id = n->id;
         struct qc_function f = {0};
         struct qc_function_arg top;
         struct region r;
         x->variable[id] = 0;
         if (x->inner[id] || x->refused[id] || !x->base[n->outputs] || is_leading_clamp(n)) continue;
-        qc_id variable = find_variable(&r, x, n->outputs);
+        const qc_id variable = find_variable(&r, x, n->outputs);
         if (!variable || r.count < 2 || !compose(&top, &f, x, n->outputs, variable) || f.count < 2) continue;
-        if (!(x->text[id] = qc_function_print(&f, x->arena, st))) {
-            if (st->code != QC_OK) return false;
-            continue;
-        }
-        if (!(x->names[id] = qc_function_names(&f, x->arena, st))) return false;
+        if (!(x->text[id] = qc_function_print(&f, x->arena, st))) continue;
+        x->names[id] = qc_function_names(&f, x->arena, st);
         x->variable[id] = variable;
         for (unsigned k = 1; k < r.count; k++) x->inner[r.nodes[k]] = true;
     }
-    return true;
+    return st->code == QC_OK;
 }
 
 static bool build_table(struct qc_graph **out, const struct joining *x, struct qc_status *st)
 {
-    const struct qc_graph *g = x->g;
-    struct qc_rebuild r = {0};
-    bool ok = qc_rebuild_begin(&r, g, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        if (x->inner[id]) continue;
-        if (!x->variable[id]) {
-            ok = qc_rebuild_node(&r, id, st) != 0;
+    QC_REBUILD_SCOPE r = {0};
+    if (!qc_rebuild_begin(&r, x->g, st)) return false;
+    QC_EACH_NODE(n, x->g) {
+        if (x->inner[n->id]) continue;
+        if (!x->variable[n->id]) {
+            qc_rebuild_node(&r, n->id, st);
             continue;
         }
-        qc_id input = qc_rebuild_value(&r, x->variable[id], st);
-        struct qc_attr attrs[] = {QC_STRING("f", x->text[id]), QC_STRING("names", x->names[id])};
-        struct qc_node_def def = {.op = QC_OP_Table,
-                                  .name = n->name,
-                                  .input_count = 1,
-                                  .inputs = &input,
-                                  .attr_count = 2,
-                                  .attrs = attrs,
-                                  .output_names = &g->values[n->outputs].name};
-        ok = input && (r.map[n->outputs] = qc_graph_add(r.to, &def, st));
-        x->made[id] = ok ? r.to->values[r.map[n->outputs]].node : 0;
+        const qc_id input = qc_rebuild_value(&r, x->variable[n->id], st);
+        const qc_id y =
+            qc_graph_add(r.to,
+                         QC_NODE(QC_OP_Table, QC_INPUTS(input),
+                                 QC_ATTRS(QC_STRING("f", x->text[n->id]), QC_STRING("names", x->names[n->id])),
+                                 QC_RESULT(x->g->values[n->outputs].name), .name = n->name),
+                         st);
+        r.map[n->outputs] = y;
+        x->made[n->id] = r.to->values[y].node;
     }
-    ok = ok && qc_rebuild_finish(out, &r, st);
-    qc_rebuild_free(&r);
-    return ok;
+    return qc_rebuild_finish(out, &r, st);
 }
 
-/* Refuses the tables that are not between a DequantizeLinear and one QuantizeLinear. */
-static bool refuse_unquantized(bool *again, struct joining *x, struct qc_status *st)
+/* Refuses the tables that are not between a DequantizeLinear and one QuantizeLinear. Returns true if there was one. */
+static bool refuse_unquantized(struct joining *x, struct qc_status *st)
 {
     const struct qc_graph *g = x->g;
-    bool *quantized = QC_NEW_ARRAY(x->arena, bool, g->value_count + 1, st);
+    bool *quantized = QC_NEW_ARRAY(x->arena, bool, g->value_count + 1, st), any = false;
     if (!quantized) return false;
-    for (qc_id id = 1; id <= g->node_count; id++)
-        if (g->nodes[id].op == QC_OP_QuantizeLinear) quantized[g->nodes[id].inputs[0]] = true;
-    *again = false;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *from = x->variable[id] ? qc_node_of(g, x->variable[id]) : NULL;
-        if (x->inner[id] || !x->variable[id]) continue;
-        const qc_id result = g->nodes[id].outputs;
-        if (!from || from->op != QC_OP_DequantizeLinear || !quantized[result] || x->uses[result] != 1)
-            *again = x->refused[id] = true;
+    QC_EACH_NODE(n, g)
+        if (n->op == QC_OP_QuantizeLinear) quantized[n->inputs[0]] = true;
+    QC_EACH_NODE(n, g) {
+        const struct qc_node *from = qc_node_of(g, x->variable[n->id]);
+        if (!x->inner[n->id] && x->variable[n->id] &&
+            (!from || from->op != QC_OP_DequantizeLinear || !quantized[n->outputs] || x->uses[n->outputs] != 1))
+            any = x->refused[n->id] = true;
     }
-    return true;
+    return any;
 }
 
-/* Refuses the tables that no pattern matches. *again: there was one. */
-static bool refuse_unmatched(bool *again, struct joining *x, const struct qc_graph *joined, struct qc_status *st)
+/* Refuses the tables that no pattern matches. Returns true if there was one. */
+static bool refuse_unmatched(struct joining *x, const struct qc_graph *joined, struct qc_status *st)
 {
     struct qc_partition *p = NULL;
-    if (!x->options) return refuse_unquantized(again, x, st);
+    if (!x->options) return refuse_unquantized(x, st);
     struct qc_partition_options o = *x->options;
+    bool any = false;
     o.skip_count = 0; /* --skip, --only types: nodes that they name are in no table and are checked later */
     o.activation_type_count = o.weight_type_count = 0;
-    *again = false;
+    o.shapes = NULL; /* of the values of another graph */
     if (!qc_partition_new(&p, joined, x->rules, &o, st)) return false;
     for (qc_id id = 1; id <= x->g->node_count; id++)
-        if (!x->inner[id] && x->variable[id] && !p->matches.at[x->made[id]]) *again = x->refused[id] = true;
+        if (!x->inner[id] && x->variable[id] && !p->matches.at[x->made[id]]) any = x->refused[id] = true;
     qc_partition_free(p);
-    return true;
-}
-
-static bool join_chain(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
-                       const struct qc_partition_options *options, struct qc_status *st)
-{
-    struct joining x = {.rules = rules, .g = g, .options = options, .arena = qc_arena_new()};
-    struct qc_graph *joined = NULL;
-    bool ok = false, again = true;
-    if (!x.arena) return qc_fail_memory(st, 1);
-    x.uses = qc_graph_uses(g, x.arena, st);
-    x.base = QC_NEW_ARRAY(x.arena, qc_id, g->value_count + 1, st);
-    x.refused = QC_NEW_ARRAY(x.arena, bool, g->node_count + 1, st);
-    x.inner = QC_NEW_ARRAY(x.arena, bool, g->node_count + 1, st);
-    x.variable = QC_NEW_ARRAY(x.arena, qc_id, g->node_count + 1, st);
-    x.text = QC_NEW_ARRAY(x.arena, const char *, g->node_count + 1, st);
-    x.names = QC_NEW_ARRAY(x.arena, const char *, g->node_count + 1, st);
-    x.made = QC_NEW_ARRAY(x.arena, qc_id, g->node_count + 1, st);
-    if (!x.uses || !x.base || !x.refused || !x.inner || !x.variable || !x.text || !x.names || !x.made) goto out;
-    find_bases(&x);
-    while (again) {
-        memset(x.inner, 0, (g->node_count + 1) * sizeof *x.inner);
-        qc_graph_free(joined);
-        joined = NULL;
-        if (!find_tables(&x, st) || !build_table(&joined, &x, st) || !refuse_unmatched(&again, &x, joined, st))
-            goto out;
-    }
-    *out = joined;
-    joined = NULL;
-    ok = true;
-out:
-    qc_graph_free(joined);
-    qc_arena_free(x.arena);
-    return ok;
+    return any;
 }
 
 bool qc_join_functions(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
                        const struct qc_partition_options *options, struct qc_status *st)
 {
-    return join_chain(out, g, rules, options, st);
-}
-
-bool qc_join_quantized_functions(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
-                                 struct qc_status *st)
-{
-    return join_chain(out, g, rules, NULL, st);
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    struct joining x = {.rules = rules,
+                        .g = g,
+                        .options = options,
+                        .arena = a,
+                        .uses = qc_graph_uses(g, a, st),
+                        .base = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st),
+                        .refused = QC_NEW_ARRAY(a, bool, g->node_count + 1, st),
+                        .inner = QC_NEW_ARRAY(a, bool, g->node_count + 1, st),
+                        .variable = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st),
+                        .text = QC_NEW_ARRAY(a, const char *, g->node_count + 1, st),
+                        .names = QC_NEW_ARRAY(a, const char *, g->node_count + 1, st),
+                        .made = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st)};
+    if (st->code != QC_OK) return false;
+    find_bases(&x);
+    for (;;) {
+        struct qc_graph *joined = NULL;
+        memset(x.inner, 0, (g->node_count + 1) * sizeof *x.inner);
+        if (!find_tables(&x, st) || !build_table(&joined, &x, st)) return false;
+        if (!refuse_unmatched(&x, joined, st)) return QC_HAND_OVER(st->code == QC_OK, out, joined, qc_graph_free);
+        qc_graph_free(joined);
+    }
 }

@@ -12,7 +12,7 @@ struct taking {
     const struct qc_graph *g;
     struct qc_arena *owner; /* of the new graph */
     struct qc_uses uses;
-    struct qc_rebuild r;
+    struct qc_rebuild *r;
     struct qc_given_values *values;
     bool *gone;      /* [value_count + 1]: integers of a QuantizeLinear that is removed */
     bool *from_zero; /* [value_count + 1] of g: no element is below 0 */
@@ -46,10 +46,9 @@ static bool is_stored(enum qc_dtype t)
     return t == QC_U8 || t == QC_I8 || t == QC_U16 || t == QC_I16 || t == QC_U4 || t == QC_I4;
 }
 
-/* Reads the parameters of a QuantizeLinear or DequantizeLinear. *usable is false if they are not constant float32, not
-   one per tensor or channel, or not valid qparams. */
-static bool parameters_of(struct qc_given *out, bool *usable, const struct taking *t, const struct qc_node *n,
-                          struct qc_status *st)
+/* Reads the parameters of a QuantizeLinear or DequantizeLinear. Returns false if they are not constant float32, not one
+   per tensor or channel, or not valid qparams, or if memory is out. */
+static bool parameters_of(struct qc_given *out, const struct taking *t, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_graph *g = t->g;
     const qc_id stored = n->op == QC_OP_QuantizeLinear ? n->outputs : n->inputs[0],
@@ -59,45 +58,42 @@ static bool parameters_of(struct qc_given *out, bool *usable, const struct takin
                            *zero = has_zero ? qc_constant_of(g, n->inputs[2]) : NULL;
     const int rank = g->values[real].type.shape.rank;
     int64_t axis = qc_attr_int(n, "axis", 1);
-    *usable = scale && scale->dtype == QC_F32 && scale->count && (!has_zero || zero) &&
-              is_stored(g->values[stored].type.dtype) && g->values[real].type.dtype == QC_F32 &&
-              !qc_attr_int(n, "block_size", 0) && scale->shape.rank <= 1 && (!zero || zero->count == scale->count);
+    bool usable = scale && scale->dtype == QC_F32 && scale->count && (!has_zero || zero) &&
+                  is_stored(g->values[stored].type.dtype) && g->values[real].type.dtype == QC_F32 &&
+                  !qc_attr_int(n, "block_size", 0) && scale->shape.rank <= 1 && (!zero || zero->count == scale->count);
     if (axis < 0) axis += rank;
-    if (*usable && scale->count > 1)
-        *usable = axis >= 0 && axis < rank && g->values[real].type.shape.dim[axis] == (int64_t)scale->count;
-    if (!*usable) return true;
+    if (usable && scale->count > 1)
+        usable = axis >= 0 && axis < rank && g->values[real].type.shape.dim[axis] == (int64_t)scale->count;
+    if (!usable) return false;
     float *s = QC_NEW_ARRAY(t->owner, float, scale->count, st);
     int32_t *z = QC_NEW_ARRAY(t->owner, int32_t, scale->count, st);
     if (!s || !z) return false;
     for (size_t i = 0; i < scale->count; i++) {
         s[i] = ((const float *)scale->data)[i];
         z[i] = zero ? (int32_t)qc_tensor_int(zero, i) : 0;
-        if (!(s[i] >= QC_SCALE_MIN) || !isfinite(s[i])) *usable = false;
+        if (!(s[i] >= QC_SCALE_MIN) || !isfinite(s[i])) usable = false;
     }
     *out = (struct qc_given){.dtype = g->values[stored].type.dtype,
                              .count = scale->count,
                              .axis = scale->count > 1 ? (int)axis : 0,
                              .scale = s,
                              .zero_point = z};
-    return true;
-}
-
-static bool note(struct taking *t, qc_id value, const struct qc_tensor *weight, const struct qc_given *p,
-                 struct qc_status *st)
-{
-    const char *name = t->r.to->values[value].name;
-    struct qc_given_value v = {.name = qc_arena_strdup(t->owner, name ? name : "", st),
-                               .weight = weight,
-                               .parameters = *p};
-    if (!v.name) return false;
-    t->values->of[t->values->count++] = v;
-    return true;
+    return usable;
 }
 
 static const struct qc_given *given_of(const struct taking *t, qc_id value)
 {
-    const struct qc_tensor *w = qc_constant_of(t->r.to, value);
-    return w ? qc_given_of_weight(t->values, w) : qc_given_of_value(t->values, t->r.to, value);
+    const struct qc_tensor *w = qc_constant_of(t->r->to, value);
+    return w ? qc_given_of_weight(t->values, w) : qc_given_of_value(t->values, t->r->to, value);
+}
+
+/* Notes the parameters of a value, unless it has some. */
+static void note(struct taking *t, qc_id value, const struct qc_tensor *weight, const struct qc_given *p,
+                 struct qc_status *st)
+{
+    const char *name = t->r->to->values[value].name, *copy = qc_arena_strdup(t->owner, name ? name : "", st);
+    if (copy && !given_of(t, value))
+        t->values->of[t->values->count++] = (struct qc_given_value){.name = copy, .weight = weight, .parameters = *p};
 }
 
 /* Returns the number of elements after the axis, after which the channel changes. */
@@ -117,10 +113,8 @@ static struct qc_affine affine_at(const struct qc_given *p, size_t i, size_t inn
 static qc_id add_weight(struct taking *t, const char *name, struct qc_tensor *w, const struct qc_given *p,
                         struct qc_status *st)
 {
-    const qc_id v = w ? qc_graph_add_constant(t->r.to, name, w, st) : 0;
-    const struct qc_tensor *kept = v ? qc_constant_of(t->r.to, v) : NULL;
-    qc_tensor_unref(w);
-    if (!v || (p && !given_of(t, v) && !note(t, v, kept, p, st))) return 0;
+    const qc_id v = qc_graph_add_made_constant(t->r->to, name, w, st);
+    if (v && p) note(t, v, qc_constant_of(t->r->to, v), p, st);
     return v;
 }
 
@@ -172,108 +166,88 @@ static bool is_bias(const struct taking *t, const struct qc_node *n)
     return s->count == 1 || (q->shape.rank == 1 && s->count == q->count);
 }
 
-/* *out: every reader of these integers is a DequantizeLinear with the same parameters. */
-static bool only_read_back(bool *out, const struct taking *t, const struct qc_node *n, const struct qc_given *p,
+/* Returns true if every reader of these integers is a DequantizeLinear with the same parameters. */
+static bool only_read_back(const struct taking *t, const struct qc_node *n, const struct qc_given *p,
                            struct qc_status *st)
 {
     const struct qc_use_list uses = qc_all_uses(&t->uses, n->outputs);
-    *out = uses.count > 0;
-    for (size_t i = 0; *out && i < uses.count; i++) {
-        const struct qc_node *reader = uses.of[i].node ? &t->g->nodes[uses.of[i].node] : NULL;
+    for (size_t i = 0; i < uses.count; i++) {
+        const struct qc_node *reader = &t->g->nodes[uses.of[i].node];
         struct qc_given other;
-        bool usable = false;
-        if (reader && reader->op == QC_OP_DequantizeLinear && uses.of[i].input == 0 &&
-            !parameters_of(&other, &usable, t, reader, st))
+        if (reader->op != QC_OP_DequantizeLinear || uses.of[i].input != 0 || !parameters_of(&other, t, reader, st) ||
+            !qc_given_same(p, &other))
             return false;
-        *out = usable && qc_given_same(p, &other);
     }
-    return true;
+    return uses.count > 0;
 }
 
 /* Adds the clamp of a quantizer whose lowest level is 0: saturation replaces a relu, or a clip from 0, in the file.
    Returns the new value for its readers. */
 static qc_id add_clamp(struct taking *t, qc_id x, const struct qc_given *p, const char *name, struct qc_status *st)
 {
-    const struct qc_affine a = affine_at(p, 0, 1);
-    const float bounds[] = {0, qc_dequantize_one(qc_dtype_info(p->dtype)->hi, a)};
-    const struct qc_shape shape = QC_SCALAR;
-    qc_id in[3] = {x};
-    for (unsigned i = 0; i < 2; i++) {
-        in[1 + i] = qc_graph_add_made_constant(t->r.to, NULL, qc_tensor_of(QC_F32, &shape, &bounds[i], st), st);
-        if (!in[1 + i]) return 0;
-    }
-    const struct qc_node_def clip = {
-        .op = QC_OP_Clip, .name = name, .input_count = 3, .inputs = in, .output_names = &name};
-    return qc_graph_add(t->r.to, &clip, st);
+    const float bounds[] = {0, qc_dequantize_one(qc_dtype_info(p->dtype)->hi, affine_at(p, 0, 1))};
+    qc_id in[2];
+    for (unsigned i = 0; i < 2; i++)
+        in[i] = qc_graph_add_made_constant(t->r->to, NULL, qc_tensor_of(QC_F32, &QC_SCALAR, &bounds[i], st), st);
+    return qc_graph_add(t->r->to, QC_NODE(QC_OP_Clip, QC_INPUTS(x, in[0], in[1]), QC_RESULT(name), .name = name), st);
 }
 
-static bool take_quantize(bool *done, struct taking *t, const struct qc_node *n, struct qc_status *st)
+/* Removes a QuantizeLinear and returns true, if all that reads it is removed too. */
+static bool take_quantize(struct taking *t, const struct qc_node *n, struct qc_status *st)
 {
     struct qc_given p;
-    bool usable;
-    *done = false;
-    if (!parameters_of(&p, &usable, t, n, st)) return false;
-    if (usable && !only_read_back(&usable, t, n, &p, st)) return false;
-    const qc_id x = usable ? qc_rebuild_value(&t->r, n->inputs[0], st) : 0;
-    if (!usable) return true;
-    if (!x) return false;
-    const struct qc_tensor *constant = qc_constant_of(t->r.to, x);
+    if (!parameters_of(&p, t, n, st) || !only_read_back(t, n, &p, st)) return false;
+    const qc_id x = qc_rebuild_value(t->r, n->inputs[0], st);
+    const struct qc_tensor *constant = qc_constant_of(t->r->to, x);
     qc_id read = x;
     if (constant) {
-        if (!(read = round_weight(t, n, constant, &p, st))) return false;
+        read = round_weight(t, n, constant, &p, st);
     } else {
         const struct qc_given *before = given_of(t, x);
-        if (p.count > 1 || (before && !qc_given_same(before, &p))) return true;
+        if (p.count > 1 || (before && !qc_given_same(before, &p))) return false;
         const qc_id dq = t->g->nodes[qc_all_uses(&t->uses, n->outputs).of[0].node].outputs;
         const char *name = t->g->values[dq].name;
         const bool clamps = p.zero_point[0] == qc_dtype_info(p.dtype)->lo && !t->from_zero[n->inputs[0]];
-        if (clamps && !(read = add_clamp(t, x, &p, name, st))) return false;
-        if (!clamps && !qc_graph_name_value(t->r.to, x, name, st)) return false;
-        if (!given_of(t, read) && !note(t, read, NULL, &p, st)) return false;
+        if (clamps)
+            read = add_clamp(t, x, &p, name, st);
+        else
+            qc_graph_name_value(t->r->to, x, name, st);
+        if (read) note(t, read, NULL, &p, st);
     }
-    t->r.map[n->outputs] = read; /* readers of the integers map to it too */
+    t->r->map[n->outputs] = read; /* readers of the integers map to it too */
     t->from_zero[n->outputs] = p.count == 1 && p.zero_point[0] == qc_dtype_info(p.dtype)->lo;
-    return *done = t->gone[n->outputs] = true;
+    return t->gone[n->outputs] = true;
 }
 
-static bool take_dequantize(bool *done, struct taking *t, const struct qc_node *n, struct qc_status *st)
+/* Removes a DequantizeLinear of constants or of integers that are gone, and returns true. */
+static bool take_dequantize(struct taking *t, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_tensor *q = qc_constant_of(t->g, n->inputs[0]);
+    qc_id *to = &t->r->map[n->outputs];
     struct qc_given p;
-    bool usable;
-    qc_id v = 0;
-    *done = true;
-    if (t->gone[n->inputs[0]]) {
-        t->r.map[n->outputs] = t->r.map[n->inputs[0]];
-        return true;
-    }
-    if (is_bias(t, n)) return (t->r.map[n->outputs] = read_bias(t, n, st)) != 0;
-    if (!parameters_of(&p, &usable, t, n, st)) return false;
-    if (usable && q) return (v = read_weight(t, n, q, &p, st)) && (t->r.map[n->outputs] = v);
-    *done = false;
+    if (t->gone[n->inputs[0]])
+        *to = t->r->map[n->inputs[0]];
+    else if (is_bias(t, n))
+        *to = read_bias(t, n, st);
+    else if (q && parameters_of(&p, t, n, st))
+        *to = read_weight(t, n, q, &p, st);
+    else
+        return false;
     return true;
 }
 
-/* Transposes a weight and its parameters, so that it stays a weight. */
-static bool take_transpose(bool *done, struct taking *t, const struct qc_node *n, struct qc_status *st)
+/* Transposes a weight and its parameters, so that it stays a weight, and returns true. */
+static bool take_transpose(struct taking *t, const struct qc_node *n, struct qc_status *st)
 {
-    const qc_id x = t->r.map[n->inputs[0]];
-    const struct qc_tensor *w = x ? qc_constant_of(t->r.to, x) : NULL;
+    const qc_id x = t->r->map[n->inputs[0]];
+    const struct qc_tensor *w = x ? qc_constant_of(t->r->to, x) : NULL;
     const struct qc_given *p = w && w->shape.rank == 2 ? qc_given_of_weight(t->values, w) : NULL;
     const int64_t *perm;
-    *done = false;
-    if (!p || (qc_attr_ints(n, "perm", &perm) == 2 && perm[0] == 0)) return true;
-    const size_t rows = (size_t)w->shape.dim[0], columns = (size_t)w->shape.dim[1];
-    const struct qc_shape shape = QC_SHAPE(w->shape.dim[1], w->shape.dim[0]);
-    struct qc_tensor *turned = qc_tensor_new(QC_F32, &shape, st);
-    for (size_t i = 0; turned && i < rows; i++)
-        for (size_t k = 0; k < columns; k++)
-            ((float *)turned->data)[k * rows + i] = ((const float *)w->data)[i * columns + k];
+    if (!p || (qc_attr_ints(n, "perm", &perm) == 2 && perm[0] == 0)) return false;
     struct qc_given other = *p;
     if (other.count > 1) other.axis = 1 - other.axis;
-    const qc_id v = add_weight(t, t->g->values[n->outputs].name, turned, &other, st);
-    t->r.map[n->outputs] = v;
-    return *done = v != 0;
+    t->r->map[n->outputs] = add_weight(t, t->g->values[n->outputs].name, qc_tensor_transposed(w, st), &other, st);
+    return true;
 }
 
 /* Marks results that cannot be below 0, because their inputs are not, because of the op, or because of the levels
@@ -300,50 +274,47 @@ static void mark_from_zero(struct taking *t, const struct qc_node *n, const stru
 
 /* Counts a QuantizeLinear or DequantizeLinear that stays, or notes its parameters for its real value: a quantizer with
    these parameters changes nothing there, and any other one would round the value twice. */
-static bool note_literal(struct taking *t, const struct qc_node *n, struct qc_status *st)
+static void note_literal(struct taking *t, const struct qc_node *n, struct qc_status *st)
 {
-    const qc_id real = n->op == QC_OP_QuantizeLinear ? n->inputs[0] : n->outputs, to = t->r.map[real];
+    const qc_id real = n->op == QC_OP_QuantizeLinear ? n->inputs[0] : n->outputs, to = t->r->map[real];
     struct qc_given p;
-    bool usable;
-    if (!parameters_of(&p, &usable, t, n, st)) return false;
-    if (usable && p.count == 1 && !qc_constant_of(t->g, real) && t->r.to->values[to].name &&
+    if (parameters_of(&p, t, n, st) && p.count == 1 && !qc_constant_of(t->g, real) && t->r->to->values[to].name &&
         (n->op == QC_OP_DequantizeLinear || qc_all_uses(&t->uses, real).count == 1))
-        return given_of(t, to) || note(t, to, NULL, &p, st);
-    t->values->literal++;
-    return true;
+        note(t, to, NULL, &p, st);
+    else
+        t->values->literal++;
 }
 
-static bool take_given_node(struct taking *t, qc_id id, struct qc_status *st)
+static void take_given_node(struct taking *t, const struct qc_node *n, struct qc_status *st)
 {
-    const struct qc_node *n = &t->g->nodes[id];
-    const bool linear = n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear;
-    bool done = false;
-    if (n->op == QC_OP_QuantizeLinear && !take_quantize(&done, t, n, st)) return false;
-    if (n->op == QC_OP_DequantizeLinear && !take_dequantize(&done, t, n, st)) return false;
-    if (n->op == QC_OP_Transpose && !take_transpose(&done, t, n, st)) return false;
-    if (done) return true;
-    return qc_rebuild_node(&t->r, id, st) && (!linear || note_literal(t, n, st));
+    if ((n->op == QC_OP_QuantizeLinear && take_quantize(t, n, st)) ||
+        (n->op == QC_OP_DequantizeLinear && take_dequantize(t, n, st)) ||
+        (n->op == QC_OP_Transpose && take_transpose(t, n, st)))
+        return;
+    qc_rebuild_node(t->r, n->id, st);
+    if (n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear) note_literal(t, n, st);
 }
 
 bool qc_take_given(struct qc_graph **out, struct qc_given_values *given, const struct qc_graph *g, struct qc_status *st)
 {
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    QC_REBUILD_SCOPE r = {0};
     struct qc_given_values values = {.count = 0};
-    struct taking t = {.g = g, .values = &values};
-    struct qc_arena *a = qc_arena_new();
-    bool ok = a ? true : qc_fail_memory(st, 1);
-    ok = ok && (t.gone = QC_NEW_ARRAY(a, bool, g->value_count + 1, st)) && qc_uses_of(&t.uses, g, a, st) &&
-         qc_rebuild_begin(&t.r, g, st);
-    if (ok) t.owner = t.r.to->arena;
-    ok = ok && (values.of = QC_NEW_ARRAY(t.owner, struct qc_given_value, 2 * g->node_count, st));
-    const struct qc_bounds *bounds = ok ? qc_graph_bounds(g, a, st) : NULL;
-    ok = bounds && (t.from_zero = QC_NEW_ARRAY(a, bool, g->value_count + 1, st));
-    for (qc_id id = 1; ok && id <= g->node_count; id++) {
-        ok = take_given_node(&t, id, st);
-        mark_from_zero(&t, &g->nodes[id], bounds);
+    struct taking t = {.g = g,
+                       .r = &r,
+                       .values = &values,
+                       .gone = QC_NEW_ARRAY(a, bool, g->value_count + 1, st),
+                       .from_zero = QC_NEW_ARRAY(a, bool, g->value_count + 1, st)};
+    if (!t.gone || !t.from_zero || !qc_uses_of(&t.uses, g, a, st) || !qc_rebuild_begin(&r, g, st)) return false;
+    t.owner = r.to->arena;
+    values.of = QC_NEW_ARRAY(t.owner, struct qc_given_value, 2 * g->node_count, st);
+    const struct qc_bounds *bounds = qc_graph_bounds(g, a, st);
+    if (!values.of || !bounds) return false;
+    QC_EACH_NODE(n, g) {
+        take_given_node(&t, n, st);
+        mark_from_zero(&t, n, bounds);
     }
-    ok = ok && qc_rebuild_finish(out, &t.r, st);
-    if (ok) *given = values;
-    qc_rebuild_free(&t.r);
-    qc_arena_free(a);
-    return ok;
+    if (!qc_rebuild_finish(out, &r, st)) return false;
+    *given = values;
+    return true;
 }

@@ -73,11 +73,10 @@ bool qc_groups_find(const struct qc_group_info **out, size_t *count, const struc
     struct qc_group_info *list = QC_NEW_ARRAY(a, struct qc_group_info, g->node_count, st);
     if (!list || !qc_uses_of(&u, g, a, st)) return false;
     *count = 0;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT) continue;
         struct qc_group_info *group = &list[(*count)++];
-        *group = (struct qc_group_info){.head = id, .result = n->outputs};
+        *group = (struct qc_group_info){.head = n->id, .result = n->outputs};
         if (g->values[n->outputs].type.qparams != QC_REAL)
             follow(group, &u);
         else

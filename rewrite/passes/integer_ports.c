@@ -8,7 +8,7 @@
 struct porting {
     const struct qc_graph *g;
     struct qc_uses uses;
-    struct qc_rebuild r;
+    struct qc_rebuild *r;
 };
 
 /* Numbers of a port. dtype QC_NONE: it stays as it is. */
@@ -63,11 +63,9 @@ static const struct qc_node *output_maker(const struct qc_graph *g, qc_id v)
 static qc_id add_linear(struct qc_graph *to, enum qc_op op, qc_id v, const struct levels *l, const char *name,
                         struct qc_status *st)
 {
-    const struct qc_shape scalar = QC_SCALAR;
-    const qc_id in[3] = {v, qc_graph_add_made_constant(to, NULL, qc_tensor_of(QC_F32, &scalar, &l->scale, st), st),
-                         qc_graph_add_made_constant(to, NULL, qc_tensor_of(l->dtype, &scalar, &l->zero_point, st), st)};
-    const struct qc_node_def def = {.op = op, .input_count = 3, .inputs = in, .output_names = name ? &name : NULL};
-    return v && in[1] && in[2] ? qc_graph_add(to, &def, st) : 0;
+    const qc_id scale = qc_graph_add_made_constant(to, NULL, qc_tensor_of(QC_F32, &QC_SCALAR, &l->scale, st), st),
+                zero = qc_graph_add_made_constant(to, NULL, qc_tensor_of(l->dtype, &QC_SCALAR, &l->zero_point, st), st);
+    return qc_graph_add(to, QC_NODE(op, QC_INPUTS(v, scale, zero), QC_RESULT(name)), st);
 }
 
 /* Returns the axis of an image's channels, 1 or the last one, which has 1, 3 or 4; -1: it is no image. */
@@ -111,9 +109,8 @@ static qc_id add_steps(struct qc_graph *to, qc_id v, const struct qc_port_pixels
             by.rank = s->rank - axis;
             for (int d = 0; d < by.rank; d++) by.dim[d] = d ? 1 : (int64_t)p->step[k].count;
         }
-        const qc_id in[2] = {v, qc_graph_add_made_constant(to, NULL, qc_tensor_of(QC_F32, &by, p->step[k].of, st), st)};
-        const struct qc_node_def def = {.op = ops[k], .input_count = 2, .inputs = in};
-        v = in[1] ? qc_graph_add(to, &def, st) : 0;
+        const qc_id c = qc_graph_add_made_constant(to, NULL, qc_tensor_of(QC_F32, &by, p->step[k].of, st), st);
+        v = qc_graph_add(to, QC_NODE(ops[k], QC_INPUTS(v, c)), st);
     }
     return v;
 }
@@ -123,14 +120,12 @@ static qc_id add_channels_first(struct qc_graph *to, qc_id v, int rank, int axis
 {
     int64_t order[QC_RANK_MAX];
     for (int d = 0; d < rank; d++) order[d] = d < axis ? d : d == axis ? rank - 1 : d - 1;
-    const struct qc_attr attr = QC_INTS("perm", (size_t)rank, order);
-    const struct qc_node_def def = {
-        .op = QC_OP_Transpose, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &attr};
-    return v ? qc_graph_add(to, &def, st) : 0;
+    return qc_graph_add(to, QC_NODE(QC_OP_Transpose, QC_INPUTS(v), QC_ATTRS(QC_INTS("perm", (size_t)rank, order))), st);
 }
 
-static bool port_image(struct porting *x, size_t i, const struct qc_port_pixels *p, int axis, struct qc_status *st)
+static qc_id port_image(struct porting *x, size_t i, const struct qc_port_pixels *p, int axis, struct qc_status *st)
 {
+    struct qc_graph *g = x->r->to;
     const struct qc_port *port = &x->g->inputs[i];
     const struct qc_type *type = &x->g->values[port->value].type;
     const int last = type->shape.rank - 1;
@@ -138,99 +133,95 @@ static bool port_image(struct porting *x, size_t i, const struct qc_port_pixels 
     const bool exact = keep_bytes(&l, p);
     struct qc_shape shape = type->shape;
     for (int d = axis; d <= last; d++) shape.dim[d] = type->shape.dim[d < last ? d + 1 : axis];
-    qc_id v = qc_graph_add_input(x->r.to, port->name, QC_U8, &shape, st);
-    if (!v) return false;
-    struct qc_port *to = &x->r.to->inputs[i], copy = {0};
-    if (!qc_port_copy(&copy, port, x->r.to->arena, st) || !(to->pixels = qc_arena_strdup(x->r.to->arena, p->text, st)))
-        return false;
+    qc_id v = qc_graph_add_input(g, port->name, QC_U8, &shape, st);
+    struct qc_port copy = {0};
+    if (!v || !qc_port_copy(&copy, port, g->arena, st)) return 0;
+    struct qc_port *to = &g->inputs[i];
+    to->pixels = qc_arena_strdup(g->arena, p->text, st);
     to->channels_last = axis != last;
     for (int d = 0; d <= last; d++) to->symbol[d] = copy.symbol[d < axis ? d : d < last ? d + 1 : axis];
-    if (axis != last) v = add_channels_first(x->r.to, v, last + 1, axis, st);
+    if (axis != last) v = add_channels_first(g, v, last + 1, axis, st);
     if (exact) {
         to->scale = l.scale;
         to->zero_point = l.zero_point;
-        v = add_linear(x->r.to, QC_OP_DequantizeLinear, v, &l, NULL, st);
-    } else if ((v = qc_graph_cast(x->r.to, v, QC_F32, st)) != 0) {
-        v = add_steps(x->r.to, v, p, axis, st);
+        v = add_linear(g, QC_OP_DequantizeLinear, v, &l, NULL, st);
+    } else {
+        v = add_steps(g, qc_graph_cast(g, v, QC_F32, st), p, axis, st);
     }
-    if (v && type->dtype != QC_F32) v = qc_graph_cast(x->r.to, v, type->dtype, st);
-    return (x->r.map[port->value] = v) != 0;
+    return type->dtype != QC_F32 ? qc_graph_cast(g, v, type->dtype, st) : v;
 }
 
-static bool port_input(struct porting *x, bool *done, size_t i, const struct qc_port_choice *choice,
-                       struct qc_status *st)
+static qc_id port_input(struct porting *x, bool *done, size_t i, const struct qc_port_choice *choice,
+                        struct qc_status *st)
 {
     const struct qc_port *port = &x->g->inputs[i];
     const struct qc_type *type = &x->g->values[port->value].type;
     const bool real = qc_dtype_info(type->dtype)->is_float;
     struct levels l = {.dtype = QC_NONE};
     const int axis = choice->image && real ? channel_axis(&type->shape, choice->pixels) : -1;
-    if (axis > 0) return (*done = true) && port_image(x, i, choice->pixels, axis, st);
+    *done = axis > 0;
+    if (*done) return port_image(x, i, choice->pixels, axis, st);
     if (choice->integer && real) l = input_levels(x, port->value, choice);
     const bool integer = l.dtype != QC_NONE;
-    qc_id v = qc_graph_add_input(x->r.to, port->name, integer ? l.dtype : type->dtype, &type->shape, st);
-    if (!v || !qc_port_copy(&x->r.to->inputs[i], port, x->r.to->arena, st)) return false;
+    qc_id v = qc_graph_add_input_like(x->r->to, port, integer ? l.dtype : type->dtype, &type->shape, st);
     *done = integer || !real;
-    if (integer) {
-        x->r.to->inputs[i].scale = l.scale;
-        x->r.to->inputs[i].zero_point = l.zero_point;
-        v = add_linear(x->r.to, QC_OP_DequantizeLinear, v, &l, NULL, st);
-        if (v && type->dtype != QC_F32) v = qc_graph_cast(x->r.to, v, type->dtype, st);
-    }
-    return (x->r.map[port->value] = v) != 0;
+    if (!v || !integer) return v;
+    x->r->to->inputs[i].scale = l.scale;
+    x->r->to->inputs[i].zero_point = l.zero_point;
+    v = add_linear(x->r->to, QC_OP_DequantizeLinear, v, &l, NULL, st);
+    return type->dtype != QC_F32 ? qc_graph_cast(x->r->to, v, type->dtype, st) : v;
 }
 
 /* Copies a node. Makers of integer outputs lose the name, which the integers have. */
-static bool port_node(struct porting *x, qc_id id, const struct levels *of_output, struct qc_status *st)
+static void port_node(struct porting *x, const struct qc_node *n, const struct levels *of_output, struct qc_status *st)
 {
     const struct qc_graph *g = x->g;
-    const struct qc_node *n = &g->nodes[id];
     bool makes = false;
     for (size_t o = 0; o < g->output_count; o++)
         makes = makes || (of_output[o].dtype != QC_NONE && g->outputs[o].value == n->outputs);
-    if (!makes) return qc_rebuild_node(&x->r, id, st) != 0;
-    const qc_id in = qc_rebuild_value(&x->r, n->inputs[0], st);
-    return in && (x->r.map[n->outputs] = n->op == QC_OP_Cast
-                                             ? qc_graph_cast(x->r.to, in, g->values[n->outputs].type.dtype, st)
-                                             : qc_graph_dequantize(x->r.to, in, st));
+    if (!makes) {
+        qc_rebuild_node(x->r, n->id, st);
+        return;
+    }
+    const qc_id in = qc_rebuild_value(x->r, n->inputs[0], st);
+    x->r->map[n->outputs] = n->op == QC_OP_Cast ? qc_graph_cast(x->r->to, in, g->values[n->outputs].type.dtype, st)
+                                                : qc_graph_dequantize(x->r->to, in, st);
 }
 
 bool qc_integer_ports(struct qc_graph **out, bool *done, const struct qc_graph *g, const struct qc_port_choice *inputs,
                       const struct qc_port_choice *outputs, struct qc_status *st)
 {
-    struct porting x = {.g = g};
-    struct qc_graph *made = NULL;
+    QC_REBUILD_SCOPE r = {0};
     QC_ARENA_SCOPE *a = qc_arena_new();
-    if (!a) return qc_fail_memory(st, 1);
+    struct porting x = {.g = g, .r = &r};
+    struct qc_graph *made = NULL;
     struct levels *of_output = QC_NEW_ARRAY(a, struct levels, g->output_count + 1, st);
     qc_id *results = QC_NEW_ARRAY(a, qc_id, g->output_count + 1, st);
-    bool ok = of_output && results && qc_uses_of(&x.uses, g, a, st) && qc_rebuild_begin_bare(&x.r, g, st);
-    for (size_t i = 0; ok && i < g->input_count; i++) ok = port_input(&x, &done[i], i, &inputs[i], st);
-    for (size_t o = 0; ok && o < g->output_count; o++) {
+    if (!of_output || !results || !qc_uses_of(&x.uses, g, a, st) || !qc_rebuild_begin_bare(&r, g, st)) return false;
+    for (size_t i = 0; st->code == QC_OK && i < g->input_count; i++)
+        r.map[g->inputs[i].value] = port_input(&x, &done[i], i, &inputs[i], st);
+    for (size_t o = 0; o < g->output_count; o++) {
         const struct qc_node *maker = output_maker(g, g->outputs[o].value);
         of_output[o] = (struct levels){.dtype = QC_NONE};
         if (outputs[o].integer && maker) of_output[o] = levels_of(g, maker->inputs[0], &outputs[o]);
     }
-    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = port_node(&x, id, of_output, st);
-    for (size_t o = 0; ok && o < g->output_count; o++) {
+    QC_EACH_NODE(n, g) port_node(&x, n, of_output, st);
+    for (size_t o = 0; o < g->output_count; o++) {
         const qc_id v = g->outputs[o].value;
         const bool integer = of_output[o].dtype != QC_NONE;
-        if (!integer)
-            ok = (results[o] = qc_rebuild_value(&x.r, v, st)) != 0;
-        else
-            ok = (results[o] = add_linear(x.r.to, QC_OP_QuantizeLinear, x.r.map[output_maker(g, v)->outputs],
-                                          &of_output[o], g->outputs[o].name, st)) != 0;
+        results[o] = !integer ? qc_rebuild_value(&r, v, st)
+                              : add_linear(r.to, QC_OP_QuantizeLinear, r.map[output_maker(g, v)->outputs],
+                                           &of_output[o], g->outputs[o].name, st);
         done[g->input_count + o] = integer || !qc_dtype_info(g->values[v].type.dtype)->is_float;
     }
-    ok = ok && qc_rebuild_finish_with(&made, &x.r, results, st);
-    for (size_t o = 0; ok && o < g->output_count; o++) {
+    if (!qc_rebuild_finish_with(&made, &r, results, st)) return false;
+    for (size_t o = 0; o < g->output_count; o++) {
         if (of_output[o].dtype == QC_NONE) continue;
         made->outputs[o].scale = of_output[o].scale;
         made->outputs[o].zero_point = of_output[o].zero_point;
     }
-    qc_rebuild_free(&x.r);
-    if (ok) *out = made;
-    return ok;
+    *out = made;
+    return true;
 }
 
 /* Returns the QuantizeLinear with one constant scale that makes an output; NULL: something else does. */
@@ -245,39 +236,32 @@ static const struct qc_node *linear_maker(const struct qc_graph *g, qc_id v)
 static qc_id read_back(struct qc_rebuild *r, const struct qc_node *linear, qc_id v, struct qc_status *st)
 {
     qc_id in[3] = {v};
-    for (unsigned i = 1; i < linear->input_count; i++)
-        if (linear->inputs[i] && !(in[i] = qc_rebuild_value(r, linear->inputs[i], st))) return 0;
-    const struct qc_node_def def = {.op = QC_OP_DequantizeLinear, .input_count = linear->input_count, .inputs = in};
-    return qc_graph_add(r->to, &def, st);
+    for (unsigned i = 1; i < linear->input_count; i++) in[i] = qc_rebuild_value(r, linear->inputs[i], st);
+    return qc_graph_add(r->to, QC_NODE(QC_OP_DequantizeLinear, .inputs = in, .input_count = linear->input_count), st);
 }
 
 bool qc_real_ports(struct qc_graph **out, const struct qc_graph *g, const struct qc_port_levels *inputs,
                    const bool *outputs, struct qc_status *st)
 {
-    struct qc_rebuild r = {.from = NULL};
+    QC_REBUILD_SCOPE r = {0};
     QC_ARENA_SCOPE *a = qc_arena_new();
-    if (!a) return qc_fail_memory(st, 1);
     qc_id *results = QC_NEW_ARRAY(a, qc_id, g->output_count + 1, st);
-    bool ok = results && qc_rebuild_begin_bare(&r, g, st);
-    for (size_t i = 0; ok && i < g->input_count; i++) {
+    if (!results || !qc_rebuild_begin_bare(&r, g, st)) return false;
+    for (size_t i = 0; i < g->input_count; i++) {
         const struct qc_port *port = &g->inputs[i];
         const struct qc_type *type = &g->values[port->value].type;
         const bool real = inputs[i].scale > 0;
         const struct levels l = {type->dtype, inputs[i].scale, inputs[i].zero_point};
-        qc_id v = qc_graph_add_input(r.to, port->name, real ? QC_F32 : type->dtype, &type->shape, st);
-        ok = v && qc_port_copy(&r.to->inputs[i], port, r.to->arena, st);
-        if (ok && real) ok = (v = add_linear(r.to, QC_OP_QuantizeLinear, v, &l, NULL, st)) != 0;
-        r.map[port->value] = v;
+        const qc_id v = qc_graph_add_input_like(r.to, port, real ? QC_F32 : type->dtype, &type->shape, st);
+        r.map[port->value] = real ? add_linear(r.to, QC_OP_QuantizeLinear, v, &l, NULL, st) : v;
     }
-    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = qc_rebuild_node(&r, id, st) != 0;
-    for (size_t o = 0; ok && o < g->output_count; o++) {
+    QC_EACH_NODE(n, g) qc_rebuild_node(&r, n->id, st);
+    for (size_t o = 0; o < g->output_count; o++) {
         const struct qc_node *maker = outputs[o] ? linear_maker(g, g->outputs[o].value) : NULL;
-        ok = (results[o] = qc_rebuild_value(&r, g->outputs[o].value, st)) != 0;
-        if (ok && maker) ok = (results[o] = read_back(&r, maker, results[o], st)) != 0;
+        results[o] = qc_rebuild_value(&r, g->outputs[o].value, st);
+        if (maker) results[o] = read_back(&r, maker, results[o], st);
     }
-    ok = ok && qc_rebuild_finish_with(out, &r, results, st);
-    qc_rebuild_free(&r);
-    return ok;
+    return qc_rebuild_finish_with(out, &r, results, st);
 }
 
 /* Follows the first `length` operators that read input i, each the only one; *end: what they compute. Returns false if
@@ -303,24 +287,21 @@ static bool follow_chain(qc_id *end, bool *skip, const struct qc_uses *u, size_t
 bool qc_ports_without_pixels(struct qc_graph **out, const struct qc_graph *g, const size_t *chain, struct qc_status *st)
 {
     struct qc_uses uses;
-    struct qc_rebuild r = {.from = NULL};
+    QC_REBUILD_SCOPE r = {0};
     QC_ARENA_SCOPE *a = qc_arena_new();
-    if (!a) return qc_fail_memory(st, 1);
     bool *skip = QC_NEW_ARRAY(a, bool, g->node_count + 1, st);
     qc_id *ends = QC_NEW_ARRAY(a, qc_id, g->input_count + 1, st);
-    bool ok = skip && ends && qc_uses_of(&uses, g, a, st);
     *out = NULL;
-    for (size_t i = 0; ok && i < g->input_count; i++)
+    if (!skip || !ends || !qc_uses_of(&uses, g, a, st)) return false;
+    for (size_t i = 0; i < g->input_count; i++)
         if (!follow_chain(&ends[i], skip, &uses, i, chain[i])) return true;
-    ok = ok && qc_rebuild_begin_bare(&r, g, st);
-    for (size_t i = 0; ok && i < g->input_count; i++) {
-        const struct qc_port *port = &g->inputs[i];
+    if (!qc_rebuild_begin_bare(&r, g, st)) return false;
+    for (size_t i = 0; i < g->input_count; i++) {
         const struct qc_type *type = &g->values[ends[i]].type;
-        r.map[ends[i]] = qc_graph_add_input(r.to, port->name, type->dtype, &type->shape, st);
-        ok = r.map[ends[i]] && (chain[i] || qc_port_copy(&r.to->inputs[i], port, r.to->arena, st));
+        r.map[ends[i]] = chain[i] ? qc_graph_add_input(r.to, g->inputs[i].name, type->dtype, &type->shape, st)
+                                  : qc_graph_add_input_like(r.to, &g->inputs[i], type->dtype, &type->shape, st);
     }
-    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = skip[id] || qc_rebuild_node(&r, id, st) != 0;
-    ok = ok && qc_rebuild_finish(out, &r, st);
-    qc_rebuild_free(&r);
-    return ok;
+    QC_EACH_NODE(n, g)
+        if (!skip[n->id]) qc_rebuild_node(&r, n->id, st);
+    return qc_rebuild_finish(out, &r, st);
 }

@@ -34,15 +34,16 @@ bool qc_cut_new(struct qc_flow_cut **out, size_t vertices, struct qc_arena *a, s
                               .queue = QC_NEW_ARRAY(a, uint32_t, vertices, st),
                               .path = QC_NEW_ARRAY(a, uint32_t, vertices, st)};
     *out = c;
-    return c->first && c->at && c->depth && c->queue && c->path;
+    return st->code == QC_OK;
 }
 
 bool qc_cut_edge(struct qc_flow_cut *c, uint32_t from, uint32_t to, int64_t capacity, struct qc_status *st)
 {
     const uint32_t ends[] = {from, to};
     for (unsigned i = 0; i < 2; i++) {
-        c->edges = qc_arena_grown(c->arena, c->edges, c->edge_count, &c->edge_capacity, sizeof *c->edges, st);
-        if (!c->edges) return false;
+        struct edge *more = qc_arena_grown(c->arena, c->edges, c->edge_count, &c->edge_capacity, sizeof *more, st);
+        if (!more) return false;
+        c->edges = more;
         c->edges[c->edge_count++] =
             (struct edge){.to = ends[1 - i], .next = c->first[ends[i]], .left = i ? 0 : capacity};
         c->first[ends[i]] = (uint32_t)c->edge_count;

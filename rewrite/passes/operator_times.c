@@ -334,8 +334,7 @@ int64_t qc_time_of_shapes(enum qc_processor on, const struct qc_graph *g, struct
     bool *of_shapes = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     int64_t nodes = 0;
     if (!of_shapes) return -1;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         const bool measures = n->op == QC_OP_Shape || n->op == QC_OP_Size;
         bool runs = measures && !qc_shape_fixed(&qc_value(g, n->inputs[0])->type.shape), only = true;
         for (unsigned i = 0; i < n->input_count && !measures; i++) {
@@ -398,8 +397,7 @@ int64_t qc_time_of_layout(enum qc_processor on, const struct qc_graph *g, const 
     bool *last = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     int64_t time = 0;
     if (!last) return -1;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         const bool conv = n->op == QC_OP_Conv;
         int64_t moved[2] = {0};
         unsigned count[2] = {0};
@@ -411,10 +409,10 @@ int64_t qc_time_of_layout(enum qc_processor on, const struct qc_graph *g, const 
             count[last[v]]++;
             stored = stored || (!last[v] && maker && integer[maker]);
         }
-        const bool is_last = conv ? integer[id] : passes_layout(n) && count[1] > count[0];
+        const bool is_last = conv ? integer[n->id] : passes_layout(n) && count[1] > count[0];
         /* qc_time_to_convert counts values that float operators make for convolutions */
-        if (integer[id] && (conv ? stored : passes_layout(n))) time += moved[!is_last];
-        if (integer[id] && stored && n->op == QC_OP_MaxPool) {
+        if (integer[n->id] && (conv ? stored : passes_layout(n))) time += moved[!is_last];
+        if (integer[n->id] && stored && n->op == QC_OP_MaxPool) {
             const struct work w = {.window = pooled_elements(n, elements_of_one(g, n->outputs))};
             time += time_of(r, QC_TIME_INT_MAX_FIRST, w);
         }

@@ -20,23 +20,20 @@
 /* Fails (QC_UNSUPPORTED) with the name and the reason of every node that a rule refuses. */
 static bool check_refused(const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_matches found;
     char list[1500] = "", label[QC_LABEL];
     size_t used = 0, count = 0;
-    bool ok = a ? qc_matches_find(&found, g, rules, QC_RULE_REFUSE, NULL, NULL, a, st) : qc_fail_memory(st, 1);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        if (!found.at[id]) continue;
+    if (!qc_matches_find(&found, g, rules, QC_RULE_REFUSE, NULL, NULL, a, st)) return false;
+    QC_EACH_NODE(n, g) {
+        if (!found.at[n->id]) continue;
         count++;
         if (used + 200 > sizeof list) continue;
         qc_text(list + used, (unsigned)(sizeof list - used), "%s'%.60s' (%s: %.80s)", used ? ", " : "",
-                qc_node_label(label, g, n), qc_op_info(n->op)->name, found.at[id]->rule->inside);
+                qc_node_label(label, g, n), qc_op_info(n->op)->name, found.at[n->id]->rule->inside);
         used += strlen(list + used);
     }
-    qc_arena_free(a);
-    return ok && (!count ||
-                  qc_fail(st, QC_UNSUPPORTED, "the target refuses %zu op%s: %s", count, count == 1 ? "" : "s", list));
+    return !count || qc_fail(st, QC_UNSUPPORTED, "the target refuses %zu op%s: %s", count, count == 1 ? "" : "s", list);
 }
 
 /* Drops the match at a node, which stays as it is. */
@@ -56,10 +53,10 @@ static bool tables_drop_stored(struct qc_partition *p, const struct qc_rules *ru
     bool *stored = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
     if (!stored) return false;
     memcpy(stored, p->requested, g->value_count + 1);
-    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
-        const struct qc_node *n = &g->nodes[id];
-        if (p->matches.at[id] && stored[n->outputs] && qc_types_is_table(p, p->matches.at[id])) partition_drop(p, id);
-        if (p->matches.at[id] || qc_rules_behaviour(rules, g, n) != QC_AFFINE_KEEP) continue;
+    QC_EACH_NODE_BACK(n, g) {
+        if (p->matches.at[n->id] && stored[n->outputs] && qc_types_is_table(p, p->matches.at[n->id]))
+            partition_drop(p, n->id);
+        if (p->matches.at[n->id] || qc_rules_behaviour(rules, g, n) != QC_AFFINE_KEEP) continue;
         for (unsigned k = 0; k < n->output_count; k++) stored[n->inputs[0]] |= stored[n->outputs + k];
     }
     return true;
@@ -75,19 +72,18 @@ static bool tables_note_float(struct qc_partition *p, struct qc_status *st)
     bool *stored = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st); /* by class */
     if (!stored) return false;
     for (qc_id v = 1; v <= g->value_count; v++) stored[p->class_of[v]] |= p->requested[v];
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         const struct qc_tensor *t = n->op == QC_OP_Gather ? qc_constant_of(g, n->inputs[0]) : NULL;
-        if (!t || t->dtype != QC_F32 || t->count < LARGE || p->matches.at[id] || stored[p->class_of[n->outputs]])
+        if (!t || t->dtype != QC_F32 || t->count < LARGE || p->matches.at[n->id] || stored[p->class_of[n->outputs]])
             continue;
-        p->reason[id] =
+        p->reason[n->id] =
             qc_arena_printf(p->arena, st, "%s; its table takes %.2f MB",
-                            p->reason[id] ? p->reason[id]
-                                          : "tables of sines, and of rows shorter than 16 elements, are not quantized",
+                            p->reason[n->id]
+                                ? p->reason[n->id]
+                                : "tables of sines, and of rows shorter than 16 elements, are not quantized",
                             (double)t->bytes / 1e6);
-        if (!p->reason[id]) return false;
     }
-    return true;
+    return st->code == QC_OK;
 }
 
 struct finder {
@@ -196,13 +192,12 @@ static bool find_islands(struct finder *f, const struct qc_rules *rules, struct 
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_match *m = islands.at[id];
         const char *reason = m ? qc_arena_printf(p->arena, st, "inside %s", m->rule->inside) : NULL;
-        if (m && !reason) return false;
         for (unsigned i = 0; m && i < m->node_count; i++) {
             f->island[m->nodes[i]] = true;
             p->reason[m->nodes[i]] = reason;
         }
     }
-    return true;
+    return st->code == QC_OK;
 }
 
 static bool is_quantizable(const struct qc_graph *g, qc_id v)
@@ -287,19 +282,18 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
     if (!apart) return false;
     qc_union_start(p->class_of, g->value_count + 1);
     for (qc_id v = 1; v <= g->value_count; v++) p->given[v] = qc_given_of_value(p->options.given, g, v);
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        const qc_id stored_as = p->matches.at[id] ? qc_partition_stored_as(p->matches.at[id]) : 0;
-        if (stored_as) join_quantizers(p, stored_as, p->matches.at[id]->root);
-        if (stored_as && !qc_partition_covers(p->matches.at[id]))
-            unite_constants(p, p->matches.at[id], p->matches.at[id]->rule->give, uses);
+    QC_EACH_NODE(n, g) {
+        const qc_id stored_as = p->matches.at[n->id] ? qc_partition_stored_as(p->matches.at[n->id]) : 0;
+        if (stored_as) join_quantizers(p, stored_as, p->matches.at[n->id]->root);
+        if (stored_as && !qc_partition_covers(p->matches.at[n->id]))
+            unite_constants(p, p->matches.at[n->id], p->matches.at[n->id]->rule->give, uses);
         enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
-        if (!p->matches.live[id] || p->matches.at[id] || b == QC_AFFINE_NONE || !is_quantizable(g, n->outputs) ||
+        if (!p->matches.live[n->id] || p->matches.at[n->id] || b == QC_AFFINE_NONE || !is_quantizable(g, n->outputs) ||
             p->cached[n->outputs])
             continue;
-        if (apart[id] && !p->options.one_scale_joins) {
-            p->reason[id] = n->op == QC_OP_Pad ? "pads with a number that only float ops read"
-                                               : "joins results for an output, each with a scale of its own";
+        if (apart[n->id] && !p->options.one_scale_joins) {
+            p->reason[n->id] = n->op == QC_OP_Pad ? "pads with a number that only float ops read"
+                                                  : "joins results for an output, each with a scale of its own";
             continue;
         }
         unsigned inputs = b == QC_AFFINE_JOIN ? n->input_count : 1;
@@ -374,21 +368,20 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
             each_quantized(p->matches.at[id]->rule->give, p->matches.at[id], request, p);
     if (!tables_drop_stored(p, rules, st)) return false;
     memcpy(quantized, p->requested, g->value_count + 1);
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        struct qc_match *m = p->matches.at[id];
+    QC_EACH_NODE(n, g) {
+        struct qc_match *m = p->matches.at[n->id];
         if (m && m->rule->joins) {
             struct join j = {.p = p, .quantized = quantized, .ok = true};
             each_quantized(m->rule->give, m, check_join, &j);
             if (!j.ok) {
-                partition_drop(p, id);
+                partition_drop(p, n->id);
                 m = NULL;
-                p->reason[id] = j.of_model ? "it reads an input of the model that nothing else reads in integers"
-                                           : "an input comes from a float op";
+                p->reason[n->id] = j.of_model ? "it reads an input of the model that nothing else reads in integers"
+                                              : "an input comes from a float op";
             }
         }
         bool passes = false;
-        const bool kept_apart = (apart[id] && !p->options.one_scale_joins) || p->cached[n->outputs];
+        const bool kept_apart = (apart[n->id] && !p->options.one_scale_joins) || p->cached[n->outputs];
         if (!m && !kept_apart && qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE) {
             unsigned inputs = qc_node_affine(n) == QC_AFFINE_JOIN ? n->input_count : 1, stored = 0, constants = 0;
             for (unsigned i = 0; i < inputs; i++) {
@@ -437,8 +430,7 @@ static bool place(struct finder *f, const struct qc_rules *rules, const struct q
     struct qc_partition *p = f->p;
     const bool *real = NULL, *fixed = NULL;
     if (!has_times(rules, &p->options)) return true;
-    if (!qc_costs_find_fixed(&fixed, p, st)) return false;
-    if (!fixed) return true;
+    if (!qc_costs_find_fixed(&fixed, p, st) || !fixed) return st->code == QC_OK;
     struct qc_graph sized;
     struct qc_uses uses_of_sized = *uses;
     if (!find_classes(p, rules, uses, st) || !size_graph(&sized, p, st)) return false;
@@ -446,8 +438,7 @@ static bool place(struct finder *f, const struct qc_rules *rules, const struct q
     if (!qc_place_by_time(&real, p, fixed, &uses_of_sized, st)) return false;
     const char *reason =
         qc_arena_printf(p->arena, st, QC_FASTER_IN_FLOAT "together %.0f us less, estimated", p->placed_gain);
-    if (!reason) return false;
-    if (!real) return true;
+    if (!reason || !real) return st->code == QC_OK;
     for (qc_id id = 1; id <= p->graph->node_count; id++) {
         if (!real[id]) continue;
         p->reason[id] = reason;
@@ -537,9 +528,8 @@ static bool warn_of_joins(struct finder *f, struct qc_status *st)
     bool *stored = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st); /* by class */
     if (!stored) return false;
     for (qc_id v = 1; v <= g->value_count; v++) stored[p->class_of[v]] |= p->requested[v];
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        bool all = f->skipped_join[id] && !p->matches.at[id] && stored[p->class_of[n->outputs]];
+    QC_EACH_NODE(n, g) {
+        bool all = f->skipped_join[n->id] && !p->matches.at[n->id] && stored[p->class_of[n->outputs]];
         for (unsigned i = 0; all && i < n->input_count; i++)
             all = !is_quantizable(g, n->inputs[i]) || qc_constant_of(g, n->inputs[i]) ||
                   stored[p->class_of[n->inputs[i]]];
@@ -560,11 +550,6 @@ static bool same_clause(const struct qc_scheme_clause *a, const struct qc_scheme
            (!a->per_channel_given || a->per_channel == b->per_channel);
 }
 
-static bool is_given(const struct qc_scheme_clause *c)
-{
-    return c->dtype != QC_NONE || c->symmetry_given || c->restricted_given || c->per_channel_given;
-}
-
 static const char *source_text(struct qc_partition *p, const struct qc_scheme_source *s, struct qc_status *st)
 {
     return s->node ? qc_arena_printf(p->arena, st, "node '%s'", s->node)
@@ -575,8 +560,8 @@ static bool warn(struct qc_partition *p, const struct qc_scheme_source *first, c
                  qc_id v, struct qc_status *st)
 {
     const char *one = source_text(p, first, st), *two = source_text(p, other, st);
-    if (!one || !two) return false;
-    return qc_lines_add(&p->warnings, p->arena, st, "'%s': %s and %s want different schemes; that of %s holds",
+    return one && two &&
+           qc_lines_add(&p->warnings, p->arena, st, "'%s': %s and %s want different schemes; that of %s holds",
                         QC_VALUE_LABEL(p->graph, v), one, two, one);
 }
 
@@ -585,7 +570,8 @@ static bool set_scheme(struct qc_partition *p, const struct qc_scheme_source *so
 {
     const struct qc_scheme_source **known = &p->scheme_of[weight ? v : p->class_of[v]];
     const struct qc_scheme_clause *clause = weight ? &source->weight : &source->activation;
-    if (!is_given(clause)) return true;
+    if (clause->dtype == QC_NONE && !clause->symmetry_given && !clause->restricted_given && !clause->per_channel_given)
+        return true;
     if (!*known) *known = source;
     return same_clause(weight ? &(*known)->weight : &(*known)->activation, clause) || warn(p, *known, source, v, st);
 }
@@ -648,12 +634,8 @@ struct qc_type_scheme qc_partition_scheme(const struct qc_partition *p, qc_id v,
 bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const struct qc_rules *rules,
                       const struct qc_partition_options *options, struct qc_status *st)
 {
-    struct qc_partition *p = calloc(1, sizeof *p);
-    if (p) p->arena = qc_arena_new();
-    if (!p || !p->arena) {
-        qc_partition_free(p);
-        return qc_fail_memory(st, sizeof *p);
-    }
+    struct qc_partition *p;
+    if (!QC_NEW_OWNER(p, st)) return false;
     p->graph = g;
     p->options = *options;
     if (!p->options.target) p->options.target = &qc_target_plain;
@@ -683,22 +665,15 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     f.types_used.weight = QC_NEW_ARRAY(p->arena, bool, options->weight_type_count, st);
     struct qc_uses uses;
     f.asked.skip_count = options->asked_skips;
-    if (!f.skip_used || !f.skipped_join || !p->class_of || !p->cached || !p->given || !p->requested || !p->reason ||
-        !p->scheme_of || !p->weight_of || !p->weight_axis || !p->at_load || !p->weight_type || !p->weights_only ||
-        !p->block_axis || !p->real_product || !p->dynamic || !p->input_format || !p->channel_axis || !p->one_scale ||
-        !f.types_used.activation || !f.types_used.weight || !check_refused(g, rules, st) ||
-        !qc_uses_of(&uses, g, p->arena, st) || !qc_types_find_slight(p, st) || !qc_types_find_edges(p, st) ||
-        !qc_types_find_logarithms(p, st) || !find_islands(&f, rules, st) ||
-        !qc_costs_find(&f.cost, g, rules, options, p->arena, st) ||
-        !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||
-        (f.status.code != QC_OK && !qc_fail(st, f.status.code, "%s", f.status.message)) || !find_caches(p, &uses, st) ||
-        !qc_partition_check_names(p, rules, f.skip_used, &f.types_used, st) || !drop_loose_joins(p, rules, st) ||
-        !drop_computed_weights(&f, rules, st) || !place(&f, rules, &uses, st)) {
-        qc_partition_free(p);
-        return false;
-    }
-    qc_types_keep_shared(p, &uses);
-    bool ok = find_classes(p, rules, &uses, st);
+    bool ok = st->code == QC_OK && check_refused(g, rules, st) && qc_uses_of(&uses, g, p->arena, st) &&
+              qc_types_find_slight(p, st) && qc_types_find_edges(p, st) && qc_types_find_logarithms(p, st) &&
+              find_islands(&f, rules, st) && qc_costs_find(&f.cost, g, rules, options, p->arena, st) &&
+              qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) &&
+              (f.status.code == QC_OK || qc_fail(st, f.status.code, "%s", f.status.message)) &&
+              find_caches(p, &uses, st) && qc_partition_check_names(p, rules, f.skip_used, &f.types_used, st) &&
+              drop_loose_joins(p, rules, st) && drop_computed_weights(&f, rules, st) && place(&f, rules, &uses, st);
+    if (ok) qc_types_keep_shared(p, &uses);
+    ok = ok && find_classes(p, rules, &uses, st);
     if (ok) find_requests(p, &uses);
     ok = ok && tables_note_float(p, st) && warn_of_joins(&f, st) && find_schemes(p, st) &&
          qc_partition_channels(p, rules, st);

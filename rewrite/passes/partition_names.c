@@ -67,8 +67,7 @@ bool qc_model_ops_of(const struct qc_model_ops **out, const struct qc_graph *mod
         !(ops->of = QC_NEW_ARRAY(scratch, struct qc_model_op, model->node_count + model->call_count, st)))
         return false;
     ops->model = model;
-    for (qc_id id = 1; id <= model->node_count; id++) {
-        const struct qc_node *n = &model->nodes[id];
+    QC_EACH_NODE(n, model) {
         bool joined, product = qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT;
         const struct qc_node *now = stand_in(&joined, g, &uses, n);
         if (!now || now->op == n->op) continue;
@@ -218,8 +217,7 @@ static bool check_model_node(const struct qc_partition *p, const struct qc_rules
     char label[2][QC_LABEL];
     struct qc_uses uses;
     if (!qc_uses_of(&uses, model, p->arena, st)) return false;
-    for (qc_id id = 1; id <= model->node_count; id++) {
-        const struct qc_node *n = &model->nodes[id];
+    QC_EACH_NODE(n, model) {
         bool joined, constant = true;
         const char *op = qc_op_info(n->op)->name, *of = qc_node_label(label[0], model, n);
         if (strcmp(given, op) != 0 && !is_named(given, model, n)) continue;

@@ -58,18 +58,16 @@ bool qc_types_find_edges(struct qc_partition *p, struct qc_status *st)
     if (!behind || !before || !(p->edge = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st))) return false;
     p->edge_type[0].dtype = o->edge_activation;
     p->edge_type[1].dtype = o->edge_weight;
-    for (qc_id id = 1; id <= g->node_count; id++) { /* behind a layer */
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) { /* behind a layer */
         bool follows = false;
         for (unsigned i = 0; i < n->input_count; i++) follows = follows || behind[n->inputs[i]];
-        p->edge[id] = is_layer(g, n) && !follows;
+        p->edge[n->id] = is_layer(g, n) && !follows;
         for (unsigned i = 0; i < n->output_count; i++) behind[n->outputs + i] = follows || is_layer(g, n);
     }
-    for (qc_id id = (qc_id)g->node_count; id; id--) { /* before a layer */
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE_BACK(n, g) { /* before a layer */
         bool precedes = false;
         for (unsigned i = 0; i < n->output_count; i++) precedes = precedes || before[n->outputs + i];
-        p->edge[id] = p->edge[id] || (is_layer(g, n) && !precedes);
+        p->edge[n->id] = p->edge[n->id] || (is_layer(g, n) && !precedes);
         for (unsigned i = 0; i < n->input_count; i++)
             before[n->inputs[i]] = before[n->inputs[i]] || precedes || is_layer(g, n);
     }
@@ -278,8 +276,7 @@ bool qc_types_find_slight(struct qc_partition *p, struct qc_status *st)
     if (!p->options.weight_block) return true;
     size_t *sizes = QC_NEW_ARRAY(p->arena, size_t, g->node_count + 1, st);
     if (!sizes) return false;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         all += recurrent_weights(g, n);
         const struct qc_tensor *t =
             qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT ? qc_constant_of(g, n->inputs[1]) : NULL;
@@ -417,8 +414,7 @@ bool qc_types_find_logarithms(struct qc_partition *p, struct qc_status *st)
 {
     const struct qc_graph *g = p->graph;
     if (!(p->logarithm = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st))) return false;
-    for (size_t id = g->node_count; id >= 1; id--) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE_BACK(n, g) {
         bool follows = n->op == QC_OP_Log;
         for (unsigned k = 0; k < n->output_count && !qc_multiplies(n->op); k++)
             follows = follows || p->logarithm[n->outputs + k];
@@ -525,8 +521,7 @@ bool qc_types_check_products(const struct qc_graph *g, struct qc_status *st)
     char list[LIST] = "", label[QC_LABEL];
     size_t found = 0, weights = 0, at = 0;
     const char *byte = "uint8";
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         const struct qc_qparams *s = &g->qparams_of[g->values[n->outputs].type.qparams];
         if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT || g->values[n->outputs].type.qparams == QC_REAL ||
             s->kind != QC_QPARAMS_PRODUCT)
@@ -644,11 +639,10 @@ bool qc_partition_channels(struct qc_partition *p, const struct qc_rules *rules,
                 f.wanted[p->class_of[m->root]] ||
                 (!m->rule->give->qparams.product && qc_partition_scheme(p, p->class_of[m->root], false).per_channel);
     }
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        if (p->matches.at[id])
-            take_match(&f, p->matches.at[id]);
-        else if (p->matches.live[id] && qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE)
+    QC_EACH_NODE(n, g) {
+        if (p->matches.at[n->id])
+            take_match(&f, p->matches.at[n->id]);
+        else if (p->matches.live[n->id] && qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE)
             take_passage(&f, n);
     }
     for (qc_id v = 1; v <= g->value_count; v++)

@@ -26,7 +26,6 @@ struct placing {
     qc_id *match_of; /* [node_count + 1]: the node of the match that contains it, or 0 */
     bool *unknown;   /* [node_count + 1]: matches whose time is not known */
     int64_t time;    /* of all operators */
-    bool ok;
 };
 
 static uint32_t of_node(qc_id node)
@@ -57,7 +56,7 @@ static void edge(struct placing *s, uint32_t from, uint32_t to, int64_t capacity
     const uint32_t first = QC_CUT_FIRST + (uint32_t)s->g->node_count + 1;
     if (capacity <= 0) return;
     if (s->cut) {
-        s->ok = s->ok && qc_cut_edge(s->cut, from, to, capacity, s->st);
+        qc_cut_edge(s->cut, from, to, capacity, s->st);
         return;
     }
     const bool leaves = from >= first, enters = !leaves && to >= first; /* a vertex without a side */
@@ -174,17 +173,17 @@ static bool add_moves(struct placing *s, qc_id node)
 /* Finds the matches, and those whose time is not known. */
 static bool find_matches(struct placing *s)
 {
-    const struct qc_partition *p = s->p;
     struct qc_operator_times t;
     s->match_of = QC_NEW_ARRAY(s->arena, qc_id, s->g->node_count + 1, s->st);
     s->unknown = QC_NEW_ARRAY(s->arena, bool, s->g->node_count + 1, s->st);
-    for (qc_id id = 1; s->match_of && s->unknown && id <= s->g->node_count; id++) {
-        const struct qc_match *m = p->matches.at[id];
-        if (!m || p->weights_only[id]) continue;
+    if (!s->match_of || !s->unknown) return false;
+    for (qc_id id = 1; id <= s->g->node_count; id++) {
+        const struct qc_match *m = s->p->matches.at[id];
+        if (!m || s->p->weights_only[id]) continue;
         for (unsigned i = 0; i < m->node_count; i++) s->match_of[m->nodes[i]] = id;
         s->unknown[id] = !times_of(&t, s, m, 0);
     }
-    return s->match_of && s->unknown;
+    return true;
 }
 
 static bool build(struct placing *s)
@@ -207,7 +206,7 @@ static bool build(struct placing *s)
         add_producer(s, v);
         add_readers(s, v);
     }
-    return s->ok;
+    return s->st->code == QC_OK;
 }
 
 /* A placement with its times. */
@@ -221,8 +220,9 @@ struct placement {
 static bool *integer_nodes(const struct placing *s)
 {
     bool *integer = QC_NEW_ARRAY(s->arena, bool, s->g->node_count + 1, s->st);
-    for (qc_id id = 1; integer && id <= s->g->node_count; id++) {
-        const struct qc_node *n = &s->g->nodes[id];
+    if (!integer) return NULL;
+    QC_EACH_NODE(n, s->g) {
+        const qc_id id = n->id;
         if (s->match_of[id])
             integer[id] = !s->real[s->match_of[id]];
         else if (n->input_count && n->inputs[0] && passes_on(s, id, n->inputs[0])) {
@@ -241,11 +241,9 @@ static bool time_placement(struct placement *p, const struct placing *empty)
     for (int i = 0; i < QC_PROCESSORS; i++) {
         QC_ARENA_SCOPE *a = qc_arena_new();
         struct placing s = *empty;
-        if (!a) return qc_fail_memory(s.st, 1);
         s.arena = a;
         s.real = p->real;
         s.share[i] = 1;
-        s.ok = true;
         if (!(s.on = QC_NEW_ARRAY(a, struct sides, vertices, s.st)) || !build(&s)) return false;
         for (uint32_t v = QC_CUT_FIRST + (uint32_t)s.g->node_count + 1; v < vertices; v++)
             s.time += s.on[v].source < s.on[v].sink ? s.on[v].source : s.on[v].sink;
@@ -263,14 +261,12 @@ static bool place_with(struct placement *out, const struct placing *empty, const
     const size_t nodes = empty->g->node_count;
     QC_ARENA_SCOPE *a = qc_arena_new(); /* of this cut: there are many */
     struct placing s = *empty;
-    if (!a) return qc_fail_memory(s.st, 1);
     s.arena = a;
-    s.ok = true;
     for (int i = 0; i < QC_PROCESSORS; i++) s.share[i] = share[i];
     if (!qc_cut_new(&s.cut, QC_CUT_FIRST + nodes + 2 * s.g->value_count + 3, a, s.st) || !build(&s)) return false;
     for (qc_id id = 1; id <= nodes; id++)
         if (s.match_of[id] == id && (fixed[id] || s.unknown[id])) edge(&s, QC_CUT_SOURCE, of_node(id), QC_CUT_NEVER);
-    if (!s.ok || !(out->real = QC_NEW_ARRAY(empty->arena, bool, nodes + 1, s.st))) return false;
+    if (s.st->code != QC_OK || !(out->real = QC_NEW_ARRAY(empty->arena, bool, nodes + 1, s.st))) return false;
     qc_cut_solve(s.cut);
     for (qc_id id = 1; id <= nodes; id++)
         out->real[id] = s.match_of[id] == id && !qc_cut_with_source(s.cut, of_node(id));
@@ -329,7 +325,6 @@ bool qc_place_by_time(const bool **real, struct qc_partition *p, const bool *fix
     struct placing empty = {.p = p, .g = uses->graph, .uses = uses, .arena = a, .st = st}, first;
     struct placement integers, floats, best;
     *real = NULL;
-    if (!a) return qc_fail_memory(st, 1);
     if (p->options.unplaced) return true;
     first = empty;
     first.share[0] = 1;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scope.h"
 #include "graph/core/bounds.h"
 #include "graph/types/number_format.h"
 #include "rewrite/language/rewriter.h"
@@ -73,11 +74,11 @@ static unsigned char *find_readers(const struct qc_graph *g, const struct qc_rul
                                    struct qc_status *st)
 {
     unsigned char *read = QC_NEW_ARRAY(a, unsigned char, g->value_count + 1, st);
-    for (qc_id id = (qc_id)g->node_count; read && id >= 1; id--) {
-        const struct qc_node *n = &g->nodes[id];
-        const struct qc_match *m = matches ? matches->at[id] : NULL;
+    if (!read) return NULL;
+    QC_EACH_NODE_BACK(n, g) {
+        const struct qc_match *m = matches ? matches->at[n->id] : NULL;
         const bool joins = through && m && m->rule->joins;
-        const bool matched = matches && !joins && (!matches->live[id] || m);
+        const bool matched = matches && !joins && (!matches->live[n->id] || m);
         const bool moves = qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE;
         unsigned char behind = 0;
         for (unsigned k = 0; k < n->output_count; k++) behind |= read[n->outputs + k];
@@ -133,10 +134,9 @@ bool *qc_joins_apart(const struct qc_graph *g, const struct qc_rules *rules, con
     bool *apart = QC_NEW_ARRAY(a, bool, g->node_count + 1, st);
     if (!apart || !has_joins(g, rules)) return apart; /* computing bounds reads every weight */
     if (!(bounds = qc_graph_bounds(g, a, st)) || !(read = find_readers(g, rules, matches, through, a, st))) return NULL;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         if (!is_join(g, rules, n) || (read[n->outputs] & MATCH)) continue;
-        apart[id] =
+        apart[n->id] =
             n->op == QC_OP_Pad || sizes_differ(n, bounds) || (!(read[n->outputs] & OP) && sizes_unknown(g, n, bounds));
     }
     return apart;
@@ -150,7 +150,7 @@ bool *qc_joins_apart(const struct qc_graph *g, const struct qc_rules *rules, con
 struct expansion {
     const struct qc_rules *rules;
     const struct qc_graph *g;
-    struct qc_rebuild r;
+    struct qc_rebuild *r;
     qc_id *want;       /* [value_count + 1]: the qparams that all users want; 0: none yet */
     int *axis;         /* [value_count + 1]: axis of the channels if the qparams have several scales; else 0 */
     bool *mixed;       /* [value_count + 1]: users want different qparams, or one reads it as real */
@@ -217,8 +217,7 @@ static void decide(struct expansion *x)
 {
     const struct qc_graph *g = x->g;
     for (size_t i = 0; i < g->output_count; i++) want(x, g->outputs[i].value, 0, 0);
-    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE_BACK(n, g) {
         enum qc_affine_behaviour b = allowed(x, n);
         qc_id qparams = n->op == QC_OP_Quantize ? g->values[n->outputs].type.qparams
                         : b != QC_AFFINE_NONE   ? wanted(x, n)
@@ -237,12 +236,11 @@ static void decide(struct expansion *x)
 /* Returns the value with the qparams that its users want. */
 static qc_id in_qparams(struct expansion *x, qc_id old, qc_id qparams, struct qc_status *st)
 {
-    if (x->stored[old] && x->r.to->values[x->stored[old]].type.qparams == qparams) return x->stored[old];
-    qc_id v = qc_rebuild_value(&x->r, old, st);
-    if (!v) return 0;
-    const struct qc_node *n = qc_node_of(x->r.to, v);
-    if (n && n->op == QC_OP_Dequantize && x->r.to->values[n->inputs[0]].type.qparams == qparams) return n->inputs[0];
-    return qc_graph_quantize(x->r.to, v, qparams, x->axis[old], st);
+    if (x->stored[old] && x->r->to->values[x->stored[old]].type.qparams == qparams) return x->stored[old];
+    const qc_id v = qc_rebuild_value(x->r, old, st);
+    const struct qc_node *n = qc_node_of(x->r->to, v);
+    if (n && n->op == QC_OP_Dequantize && x->r->to->values[n->inputs[0]].type.qparams == qparams) return n->inputs[0];
+    return qc_graph_quantize(x->r->to, v, qparams, x->axis[old], st);
 }
 
 /* Returns true if parameters along this axis of input i still belong to whole channels in all results. */
@@ -259,7 +257,7 @@ static bool channels_pass(const struct expansion *x, const struct qc_node *n, un
    of an input of a very different size. */
 static qc_id common_qparams(const struct expansion *x, const struct qc_node *n, enum qc_affine_behaviour b)
 {
-    const struct qc_graph *to = x->r.to;
+    const struct qc_graph *to = x->r->to;
     qc_id qparams = 0;
     if (n->op == QC_OP_Pad && x->apart[n - x->g->nodes]) return 0;
     for (unsigned i = 0; i < data_inputs(n, b); i++) {
@@ -267,7 +265,7 @@ static qc_id common_qparams(const struct expansion *x, const struct qc_node *n, 
             if (x->apart[n - x->g->nodes]) return 0;
             continue;
         }
-        qc_id v = x->r.map[n->inputs[i]];
+        qc_id v = x->r->map[n->inputs[i]];
         const struct qc_node *dq = v ? qc_node_of(to, v) : NULL;
         if (!dq || dq->op != QC_OP_Dequantize) return 0;
         qc_id s = to->values[dq->inputs[0]].type.qparams;
@@ -279,71 +277,56 @@ static qc_id common_qparams(const struct expansion *x, const struct qc_node *n, 
     return qparams;
 }
 
-static bool build_affine(struct expansion *x, const struct qc_node *n, enum qc_affine_behaviour b, qc_id qparams,
+static void build_affine(struct expansion *x, const struct qc_node *n, enum qc_affine_behaviour b, qc_id qparams,
                          bool up, struct qc_status *st)
 {
-    qc_id *inputs = calloc(n->input_count + 1, sizeof *inputs);
-    bool ok = inputs || qc_fail_memory(st, n->input_count * sizeof *inputs);
-    for (unsigned i = 0; ok && i < n->input_count; i++)
+    QC_FREED qc_id *inputs = calloc(n->input_count + 1, sizeof *inputs);
+    if (!inputs) qc_fail_memory(st, n->input_count * sizeof *inputs);
+    for (unsigned i = 0; inputs && i < n->input_count; i++)
         if (n->inputs[i])
-            ok = (inputs[i] = i < data_inputs(n, b) ? in_qparams(x, n->inputs[i], qparams, st)
-                                                    : qc_rebuild_value(&x->r, n->inputs[i], st));
-    if (ok) {
-        const struct qc_node_def with = {.inputs = inputs};
-        const qc_id first = qc_graph_add_like(x->r.to, x->g, n, &with, st);
-        ok = first != 0;
-        for (unsigned k = 0; ok && k < n->output_count; k++) {
-            qc_id v = first + k;
-            x->stored[n->outputs + k] = v;
-            if (up) continue;
-            ok = (x->r.map[n->outputs + k] = qc_graph_dequantize(x->r.to, v, st));
-        }
+            inputs[i] = i < data_inputs(n, b) ? in_qparams(x, n->inputs[i], qparams, st)
+                                              : qc_rebuild_value(x->r, n->inputs[i], st);
+    const struct qc_node_def with = {.inputs = inputs};
+    const qc_id first = qc_graph_add_like(x->r->to, x->g, n, &with, st);
+    for (unsigned k = 0; first && k < n->output_count; k++) {
+        x->stored[n->outputs + k] = first + k;
+        if (!up) x->r->map[n->outputs + k] = qc_graph_dequantize(x->r->to, first + k, st);
     }
-    free(inputs);
-    return ok;
 }
 
-static bool build_moved_node(struct expansion *x, qc_id id, struct qc_status *st)
+static void build_moved_node(struct expansion *x, const struct qc_node *n, struct qc_status *st)
 {
-    const struct qc_node *n = &x->g->nodes[id];
-    if (n->op == QC_OP_Quantize &&
-        x->g->qparams_of[x->g->values[n->outputs].type.qparams].kind == QC_QPARAMS_QUANTIZER &&
-        !qc_constant_of(x->g, n->inputs[0])) {
-        x->r.map[n->outputs] = in_qparams(x, n->inputs[0], x->g->values[n->outputs].type.qparams, st);
-        return x->r.map[n->outputs] != 0;
-    }
-    enum qc_affine_behaviour b = allowed(x, n);
-    if (b != QC_AFFINE_NONE) {
-        qc_id qparams = wanted(x, n);
-        if (qparams) return build_affine(x, n, b, qparams, true, st);
-        const bool down = !x->exact || qc_moves_exactly(x->rules, x->g, n);
-        if (down && (qparams = common_qparams(x, n, b))) return build_affine(x, n, b, qparams, false, st);
-    }
-    return qc_rebuild_node(&x->r, id, st) != 0;
+    const enum qc_affine_behaviour b = allowed(x, n);
+    const qc_id of_result = x->g->values[n->outputs].type.qparams, up = b != QC_AFFINE_NONE ? wanted(x, n) : 0;
+    const bool moves = b != QC_AFFINE_NONE && (!x->exact || qc_moves_exactly(x->rules, x->g, n));
+    qc_id down;
+    if (n->op == QC_OP_Quantize && x->g->qparams_of[of_result].kind == QC_QPARAMS_QUANTIZER &&
+        !qc_constant_of(x->g, n->inputs[0]))
+        x->r->map[n->outputs] = in_qparams(x, n->inputs[0], of_result, st);
+    else if (up)
+        build_affine(x, n, b, up, true, st);
+    else if (moves && (down = common_qparams(x, n, b)))
+        build_affine(x, n, b, down, false, st);
+    else
+        qc_rebuild_node(x->r, n->id, st);
 }
 
 static bool propagate(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
                       bool one_scale_joins, bool exact, struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
-    struct expansion x = {.rules = rules, .g = g, .exact = exact};
-    bool ok = false;
-    if (!a) return qc_fail_memory(st, 1);
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    QC_REBUILD_SCOPE r = {0};
+    struct expansion x = {.rules = rules, .g = g, .r = &r, .exact = exact};
     x.want = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     x.axis = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
     x.mixed = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     x.stored = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     x.apart =
         one_scale_joins ? QC_NEW_ARRAY(a, bool, g->node_count + 1, st) : qc_joins_apart(g, rules, NULL, false, a, st);
-    if (!x.want || !x.axis || !x.mixed || !x.stored || !x.apart || !qc_rebuild_begin(&x.r, g, st)) goto out;
+    if (st->code != QC_OK || !qc_rebuild_begin(&r, g, st)) return false;
     decide(&x);
-    for (qc_id id = 1; id <= g->node_count; id++)
-        if (!build_moved_node(&x, id, st)) goto out;
-    ok = qc_rebuild_finish(out, &x.r, st);
-out:
-    qc_rebuild_free(&x.r);
-    qc_arena_free(a);
-    return ok;
+    QC_EACH_NODE(n, g) build_moved_node(&x, n, st);
+    return qc_rebuild_finish(out, &r, st);
 }
 
 bool qc_propagate_qdq(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,

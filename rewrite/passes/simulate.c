@@ -46,14 +46,14 @@ bool qc_observable_values(size_t *count, qc_id **values, const struct qc_graph *
     *count = 0;
     const bool *apart = qc_joins_apart(g, rules, NULL, false, a, st), *chosen = qc_read_by_extremes(g, NULL, a, st),
                *sized = qc_sized_by_data(g, a, st);
-    if (!named || !hidden || !uses || !*values || !apart || !chosen || !sized) return false;
+    if (st->code != QC_OK) return false;
     for (size_t i = 0; i < rules->count; i++)
         if (rules->rules[i].kind == QC_RULE_PATTERN) mark_ops(named, rules->rules[i].match);
-    for (qc_id id = 1; id <= g->node_count; id++)
-        if (!named[g->nodes[id].op] && g->nodes[id].input_count) hide(hidden, g, rules, &g->nodes[id], apart[id], uses);
-    for (qc_id id = 1; id <= g->node_count; id++) /* a quantizer may have the range of what a maximum chooses */
-        for (unsigned i = 0; qc_is_extreme(g->nodes[id].op) && i < g->nodes[id].input_count; i++)
-            if (chosen[g->nodes[id].inputs[i]]) hidden[g->nodes[id].outputs] = false;
+    QC_EACH_NODE(n, g)
+        if (!named[n->op] && n->input_count) hide(hidden, g, rules, n, apart[n->id], uses);
+    QC_EACH_NODE(n, g) /* a quantizer may have the range of what a maximum chooses */
+        for (unsigned i = 0; qc_is_extreme(n->op) && i < n->input_count; i++)
+            if (chosen[n->inputs[i]]) hidden[n->outputs] = false;
     for (qc_id v = 1; v <= g->value_count; v++)
         if (is_observed(g, v) && g->values[v].kind != QC_VALUE_CONSTANT && g->values[v].name &&
             (!hidden[v] || sized[v])) /* such a value may never have an element */
@@ -116,8 +116,7 @@ static void limit_pairs(struct qc_graph *g, const struct qc_partition_options *o
     const bool dynamic = any_dynamic(o);
     struct qc_pair_order order;
     if (o->overflow_fix == QC_OVERFLOW_FIX_OFF) return;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         if (qc_pair_order_of(&order, g, n))
             limit(g, quantizer_of_weight(g, n->inputs[1]), limit_of_data(g, n->inputs[0], dynamic),
                   o->target->pads_channels && is_odd(&order) ? QC_OVERFLOW_FIX_REDUCE_RANGE : o->overflow_fix);
@@ -129,7 +128,7 @@ static void limit_pairs(struct qc_graph *g, const struct qc_partition_options *o
 
 struct simulation {
     const struct qc_partition *p;
-    struct qc_rebuild r;
+    struct qc_rebuild *r;
     qc_id *quantizer;   /* [value_count + 1] by class representative: the qparams, 0 until made */
     qc_id *cached;      /* [value_count + 1]: the new value of a cache in its own type, dequantized; 0: none */
     qc_id *computed;    /* [value_count + 1]: the new value before it is quantized */
@@ -159,12 +158,11 @@ static bool changes_range(const struct simulation *s, const struct qc_node *n)
 static void find_hidden(struct simulation *s)
 {
     const struct qc_graph *g = s->p->graph;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        const qc_id stored_as = s->p->matches.at[id] ? qc_partition_stored_as(s->p->matches.at[id]) : 0;
-        if (stored_as && qc_all_uses(&s->uses, stored_as).count == 1 && qc_partition_covers(s->p->matches.at[id]))
+    QC_EACH_NODE(n, g) {
+        const qc_id stored_as = s->p->matches.at[n->id] ? qc_partition_stored_as(s->p->matches.at[n->id]) : 0;
+        if (stored_as && qc_all_uses(&s->uses, stored_as).count == 1 && qc_partition_covers(s->p->matches.at[n->id]))
             s->hidden[stored_as] = true;
-        if (!s->p->matches.live[id] || s->p->matches.at[id]) continue;
+        if (!s->p->matches.live[n->id] || s->p->matches.at[n->id]) continue;
         switch (qc_node_affine(n)) {
         case QC_AFFINE_KEEP:
             for (unsigned k = 0; k < n->output_count && !changes_range(s, n); k++)
@@ -242,13 +240,13 @@ static qc_id quantizer_of(struct simulation *s, qc_id value, struct qc_status *s
                              .power_of_two = s->p->options.target->power_of_two,
                              .per_channel = s->p->channel_axis[value] >= 0};
     take_given(&def, s->p->given[class]);
-    return s->quantizer[class] = qc_graph_add_quantizer(s->r.to, &def, st);
+    return s->quantizer[class] = qc_graph_add_quantizer(s->r->to, &def, st);
 }
 
 /* A matrix that is used both directly and transposed has channels along different axes, and hence two quantizers. */
 static const char *constant_name(struct simulation *s, qc_id constant, int use, struct qc_status *st)
 {
-    struct qc_arena *a = s->r.to->arena;
+    struct qc_arena *a = s->r->to->arena;
     char label[QC_LABEL];
     const char *name = whole_name(label, s->p->graph, constant);
     if (!s->constant_use[constant]) s->constant_use[constant] = use;
@@ -296,7 +294,7 @@ static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, stru
                              .block = blocks ? s->p->options.weight_block : 0,
                              .is_weight = true};
     take_given(&def, given);
-    return def.name ? qc_graph_add_quantizer(s->r.to, &def, st) : 0;
+    return st->code == QC_OK ? qc_graph_add_quantizer(s->r->to, &def, st) : 0;
 }
 
 static qc_id constant_quantizer(struct simulation *s, qc_id constant, struct qc_status *st)
@@ -307,7 +305,7 @@ static qc_id constant_quantizer(struct simulation *s, qc_id constant, struct qc_
                              .symmetry = qc_is_small_float(a.dtype) ? QC_SYMMETRIC : a.symmetry,
                              .restricted = a.restricted,
                              .power_of_two = s->p->options.target->power_of_two};
-    return def.name ? qc_graph_add_quantizer(s->r.to, &def, st) : 0;
+    return def.name ? qc_graph_add_quantizer(s->r->to, &def, st) : 0;
 }
 
 /* Returns the quantizer that a name of qparams means: that of the value that the template quantizes to this name. A
@@ -346,7 +344,7 @@ static qc_id resolve_qparams(void *user, const struct qc_match *m, const struct 
     if (!second)
         return qc_fail(st, QC_BAD_INPUT, "pattern '%s': nothing in the template is quantized to '%s'", m->rule->name,
                        m->rule->qparams_of[e->second]);
-    return qc_graph_add_product(s->r.to, first, second, st);
+    return qc_graph_add_product(s->r->to, first, second, st);
 }
 
 static int quantizer_axis(const struct simulation *s, qc_id value)
@@ -360,21 +358,19 @@ static int resolve_axis(void *user, const struct qc_match *m, qc_id capture)
 }
 
 /* All later users read the quantized form of the value. */
-static bool quantize_value(struct simulation *s, qc_id old, struct qc_status *st)
+static void quantize_value(struct simulation *s, qc_id old, struct qc_status *st)
 {
-    struct qc_graph *to = s->r.to;
-    qc_id v = s->r.map[old], qparams = quantizer_of(s, old, st);
+    struct qc_graph *to = s->r->to;
+    qc_id v = s->r->map[old], qparams = quantizer_of(s, old, st);
     const struct qc_node *n = qc_node_of(to, v);
-    if (!qparams) return false;
-    if (n && n->op == QC_OP_Dequantize && to->values[n->inputs[0]].type.qparams == qparams) return true;
-    const qc_id quantized = qc_graph_quantize(to, v, qparams, quantizer_axis(s, old), st);
-    return quantized && (s->r.map[old] = qc_graph_dequantize(to, quantized, st));
+    if (n && n->op == QC_OP_Dequantize && to->values[n->inputs[0]].type.qparams == qparams) return;
+    s->r->map[old] = qc_graph_dequantize(to, qc_graph_quantize(to, v, qparams, quantizer_axis(s, old), st), st);
 }
 
 /* Rounds a cache to its own type: outputs have it, and readers may quantize it again. */
-static bool quantize_cache(struct simulation *s, qc_id old, struct qc_status *st)
+static void quantize_cache(struct simulation *s, qc_id old, struct qc_status *st)
 {
-    struct qc_graph *to = s->r.to;
+    struct qc_graph *to = s->r->to;
     const int heads = s->p->cached[old] - 2;
     char label[QC_LABEL];
     const struct qc_qparams def = {.name = qc_arena_printf(to->arena, st, "%s in the cache",
@@ -384,50 +380,37 @@ static bool quantize_cache(struct simulation *s, qc_id old, struct qc_status *st
                                    .in_place = true,
                                    .power_of_two = s->p->options.target->power_of_two,
                                    .per_channel = heads >= 0};
-    const qc_id qparams = def.name ? qc_graph_add_quantizer(to, &def, st) : 0;
-    const struct qc_node_def q = {.op = QC_OP_Quantize,
-                                  .input_count = 1,
-                                  .inputs = &s->r.map[old],
-                                  .qparams = qparams,
-                                  .axis = heads < 0 ? 0 : heads};
-    if (!qparams || !qc_graph_set_observed(to, qparams, 1, &s->r.map[old], st)) return false;
-    const qc_id stored = qc_graph_add(to, &q, st);
-    const struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &stored};
-    return stored && (s->cached[old] = s->r.map[old] = qc_graph_add(to, &dq, st));
+    const qc_id qparams = def.name ? qc_graph_add_quantizer(to, &def, st) : 0, v = s->r->map[old];
+    if (!qparams || !qc_graph_set_observed(to, qparams, 1, &v, st)) return;
+    const qc_id stored = qc_graph_quantize(to, v, qparams, heads < 0 ? 0 : heads, st);
+    s->cached[old] = s->r->map[old] = qc_graph_dequantize(to, stored, st);
 }
 
-/* Returns true if only products read the quantized form of a value. Floats of few bits are stored for products alone,
-   so a float op that also reads the value need not lose precision. */
-static bool is_for_products(const struct simulation *s, qc_id old)
+/* Quantizes a value that has qparams. Floats of few bits are stored for products alone, so a float op that also reads
+   the value need not lose precision. */
+static void simulate_value(struct simulation *s, qc_id old, struct qc_status *st)
 {
-    return qc_is_small_float(qc_partition_scheme(s->p, s->p->class_of[old], false).dtype);
-}
-
-static bool simulate_value(struct simulation *s, qc_id old, struct qc_status *st)
-{
-    s->computed[old] = s->r.map[old];
-    if (s->p->cached[old] && !quantize_cache(s, old, st)) return false;
-    return !s->p->requested[old] || is_for_products(s, old) || quantize_value(s, old, st);
+    s->computed[old] = s->r->map[old];
+    if (s->p->cached[old]) quantize_cache(s, old, st);
+    if (s->p->requested[old] && !qc_is_small_float(qc_partition_scheme(s->p, s->p->class_of[old], false).dtype))
+        quantize_value(s, old, st);
 }
 
 /* Quantizes the weight of a node that otherwise stays in float: later users read its dequantized values. */
-static bool quantize_weight(struct simulation *s, qc_id node, struct qc_status *st)
+static void quantize_weight(struct simulation *s, qc_id node, struct qc_status *st)
 {
-    const qc_id weight = s->p->weight_of[node], real = qc_rebuild_value(&s->r, weight, st);
-    const qc_id qparams = real ? weight_quantizer(s, weight, s->p->weight_axis[node], st) : 0;
-    const bool blocks = qparams && s->r.to->qparams_of[qparams].block;
-    const int axis = blocks ? block_axis(s, weight) : s->p->weight_axis[node];
-    const qc_id quantized = qparams ? qc_graph_quantize(s->r.to, real, qparams, axis, st) : 0;
-    return quantized && (s->r.map[weight] = qc_graph_dequantize(s->r.to, quantized, st));
+    const qc_id weight = s->p->weight_of[node], real = qc_rebuild_value(s->r, weight, st),
+                qparams = weight_quantizer(s, weight, s->p->weight_axis[node], st);
+    const int axis = s->r->to->qparams_of[qparams].block ? block_axis(s, weight) : s->p->weight_axis[node];
+    s->r->map[weight] = qc_graph_dequantize(s->r->to, qc_graph_quantize(s->r->to, real, qparams, axis, st), st);
 }
 
-static bool rebuild_float(struct simulation *s, qc_id node, struct qc_status *st)
+static void rebuild_float(struct simulation *s, qc_id node, struct qc_status *st)
 {
-    const qc_id weight = s->p->weight_of[node], before = weight ? s->r.map[weight] : 0;
-    if (weight && !quantize_weight(s, node, st)) return false;
-    if (!qc_rebuild_node(&s->r, node, st)) return false;
-    if (weight) s->r.map[weight] = before;
-    return true;
+    const qc_id weight = s->p->weight_of[node], before = s->r->map[weight];
+    if (weight) quantize_weight(s, node, st);
+    qc_rebuild_node(s->r, node, st);
+    s->r->map[weight] = before;
 }
 
 /* Adds the results of maxima in other classes that read the value. */
@@ -445,96 +428,75 @@ static size_t add_choices(qc_id *list, size_t count, bool *listed, const struct 
     return count;
 }
 
-static bool set_observed(struct simulation *s, struct qc_arena *a, struct qc_status *st)
+static void set_observed(struct simulation *s, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = s->p->graph;
-    const size_t most = g->value_count + s->r.to->value_count + 1; /* with the constants that are copied here */
+    const size_t most = g->value_count + s->r->to->value_count + 1; /* with the constants that are copied here */
     qc_id *list = QC_NEW_ARRAY(a, qc_id, most, st);
     bool *listed = QC_NEW_ARRAY(a, bool, most, st);
-    for (qc_id class = 1; list && listed && class <= g->value_count; class ++) {
+    for (qc_id class = 1; st->code == QC_OK && class <= g->value_count; class ++) {
         size_t count = 0;
         if (!s->quantizer[class]) continue;
         for (qc_id v = class; v; v = s->next[v]) {
             count = add_choices(list, count, listed, s, v);
             if (s->hidden[v]) continue;
-            qc_id observed = qc_constant_of(g, v) ? qc_rebuild_value(&s->r, v, st) : s->computed[v];
-            if (observed)
-                list[count++] = observed;
-            else if (st->code != QC_OK)
-                return false;
+            const qc_id observed = qc_constant_of(g, v) ? qc_rebuild_value(s->r, v, st) : s->computed[v];
+            if (observed) list[count++] = observed;
         }
-        if (!qc_graph_set_observed(s->r.to, s->quantizer[class], count, list, st)) return false;
+        qc_graph_set_observed(s->r->to, s->quantizer[class], count, list, st);
         for (size_t i = 0; i < count; i++) listed[list[i]] = false;
     }
-    for (qc_id id = 1; list && id <= s->r.to->qparams_count; id++) { /* constants: found by name */
-        const struct qc_qparams *qparams = &s->r.to->qparams_of[id];
+    for (qc_id id = 1; st->code == QC_OK && id <= s->r->to->qparams_count; id++) { /* constants: found by name */
+        const struct qc_qparams *qparams = &s->r->to->qparams_of[id];
         qc_id v = qparams->kind == QC_QPARAMS_QUANTIZER && !qparams->observed_count && !qparams->is_weight
-                      ? qc_graph_find_value(s->r.to, qparams->name)
+                      ? qc_graph_find_value(s->r->to, qparams->name)
                       : 0;
-        if (v && qc_constant_of(s->r.to, v) && !qc_graph_set_observed(s->r.to, id, 1, &v, st)) return false;
+        if (qc_constant_of(s->r->to, v)) qc_graph_set_observed(s->r->to, id, 1, &v, st);
     }
-    return list && listed;
-}
-
-/* Returns the outputs of the new graph. An input that is also an output passes through unchanged. */
-static const qc_id *new_outputs(struct simulation *s, struct qc_arena *a, struct qc_status *st)
-{
-    const struct qc_graph *g = s->p->graph;
-    qc_id *outputs = QC_NEW_ARRAY(a, qc_id, g->output_count + 1, st);
-    for (size_t i = 0; outputs && i < g->output_count; i++) {
-        const qc_id v = g->outputs[i].value;
-        outputs[i] = s->cached[v]                          ? s->cached[v]
-                     : g->values[v].kind == QC_VALUE_INPUT ? s->computed[v]
-                                                           : qc_rebuild_value(&s->r, v, st);
-        if (!outputs[i]) return NULL;
-    }
-    return outputs;
 }
 
 bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_status *st)
 {
     const struct qc_graph *g = p->graph;
-    struct qc_arena *a = qc_arena_new();
-    struct simulation s = {.p = p};
-    bool ok = false;
-    if (!a) return qc_fail_memory(st, 1);
-    s.chosen = qc_read_by_extremes(g, p->class_of, a, st);
-    s.quantizer = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
-    s.cached = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
-    s.computed = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
-    s.hidden = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
-    s.next = link_classes(p, a, st);
-    s.constant_use = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
-    if (!s.chosen || !qc_uses_of(&s.uses, g, a, st) || !s.quantizer || !s.cached || !s.computed || !s.hidden ||
-        !s.next || !s.constant_use || !qc_rebuild_begin(&s.r, g, st))
-        goto out;
-    s.r.to->simulated = true;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    QC_REBUILD_SCOPE r = {0};
+    struct simulation s = {.p = p,
+                           .r = &r,
+                           .chosen = qc_read_by_extremes(g, p->class_of, a, st),
+                           .quantizer = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st),
+                           .cached = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st),
+                           .computed = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st),
+                           .hidden = QC_NEW_ARRAY(a, bool, g->value_count + 1, st),
+                           .next = link_classes(p, a, st),
+                           .constant_use = QC_NEW_ARRAY(a, int, g->value_count + 1, st)};
+    qc_id *outputs = QC_NEW_ARRAY(a, qc_id, g->output_count + 1, st);
+    if (st->code != QC_OK || !qc_uses_of(&s.uses, g, a, st) || !qc_rebuild_begin(&r, g, st)) return false;
+    r.to->simulated = true;
     find_hidden(&s);
-    for (size_t i = 0; i < g->input_count; i++)
-        if (!simulate_value(&s, g->inputs[i].value, st)) goto out;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        if (!p->matches.live[id]) continue;
-        struct qc_build b = {.rebuild = &s.r,
-                             .match = p->matches.at[id],
+    for (size_t i = 0; i < g->input_count; i++) simulate_value(&s, g->inputs[i].value, st);
+    QC_EACH_NODE(n, g) {
+        if (!p->matches.live[n->id] || st->code != QC_OK) continue;
+        struct qc_build b = {.rebuild = &r,
+                             .match = p->matches.at[n->id],
                              .qparams = resolve_qparams,
                              .axis = resolve_axis,
                              .weight_axis = block_axis,
                              .user = &s,
-                             .weights_only = p->weights_only[id],
-                             .real_product = p->real_product[id]};
-        if (b.match ? !(s.r.map[n->outputs] = qc_build_template(&b, st)) : !rebuild_float(&s, id, st)) goto out;
-        for (unsigned k = 1; b.match && k < n->output_count; k++)
-            s.r.map[n->outputs + k] = s.r.map[n->outputs] + k; /* the outermost op is the same */
-        for (unsigned k = 0; k < n->output_count; k++)
-            if (!simulate_value(&s, n->outputs + k, st)) goto out;
+                             .weights_only = p->weights_only[n->id],
+                             .real_product = p->real_product[n->id]};
+        if (b.match)
+            qc_rebuild_map(&r, n, qc_build_template(&b, st)); /* the outermost op is the same */
+        else
+            rebuild_float(&s, n->id, st);
+        for (unsigned k = 0; k < n->output_count; k++) simulate_value(&s, n->outputs + k, st);
     }
-    if (!set_observed(&s, a, st)) goto out;
-    limit_pairs(s.r.to, &p->options);
-    const qc_id *outputs = new_outputs(&s, a, st);
-    ok = outputs && qc_types_check_products(s.r.to, st) && qc_rebuild_finish_with(out, &s.r, outputs, st);
-out:
-    qc_rebuild_free(&s.r);
-    qc_arena_free(a);
-    return ok;
+    set_observed(&s, a, st);
+    limit_pairs(r.to, &p->options);
+    for (size_t i = 0; i < g->output_count; i++) {
+        const qc_id v = g->outputs[i].value; /* an input that is also an output passes through unchanged */
+        outputs[i] = s.cached[v]                           ? s.cached[v]
+                     : g->values[v].kind == QC_VALUE_INPUT ? s.computed[v]
+                                                           : qc_rebuild_value(&r, v, st);
+    }
+    return qc_types_check_products(r.to, st) && qc_rebuild_finish_with(out, &r, outputs, st);
 }

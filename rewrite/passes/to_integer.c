@@ -20,15 +20,15 @@ static const struct qc_node *quantize_of(const struct qc_graph *g, qc_id v, bool
 }
 
 /* Stores the constants that a node reads, in this order. */
-static bool store_inputs(struct qc_rebuild *r, qc_id node, const struct storing *how, struct qc_status *st)
+static void store_inputs(struct qc_rebuild *r, qc_id node, const struct storing *how, struct qc_status *st)
 {
     const struct qc_graph *g = r->from;
     const struct qc_node *n = &g->nodes[node];
     for (unsigned i = 0; i < n->input_count; i++) {
         const qc_id v = n->inputs[i];
         const struct qc_node *q = v && !r->map[v] ? quantize_of(g, v, how->weights) : NULL;
-        if (!q && v && qc_quantized_constant(g, v) == v && !qc_rebuild_value(r, v, st)) return false;
-        if (!q) continue;
+        if (!q && v && qc_quantized_constant(g, v) == v) qc_rebuild_value(r, v, st);
+        if (!q || st->code != QC_OK) continue;
         const struct qc_type *type = &g->values[v].type;
         const char *name = g->values[v].name ? g->values[v].name : g->values[q->inputs[0]].name;
         struct qc_tensor *t = NULL;
@@ -36,9 +36,7 @@ static bool store_inputs(struct qc_rebuild *r, qc_id node, const struct storing 
                         (how->forms == QC_FORMS_NOT_KEPT || qc_tensor_keep_forms(t, st));
         if (ok) r->map[v] = qc_graph_add_affine_constant(r->to, name, t, type->qparams, type->axis, st);
         qc_tensor_unref(t);
-        if (!r->map[v]) return false;
     }
-    return true;
 }
 
 /* Returns [node_count + 1]: the outputs need the node. */
@@ -47,10 +45,9 @@ static bool *live_nodes(const struct qc_graph *g, struct qc_arena *a, struct qc_
     bool *value = QC_NEW_ARRAY(a, bool, g->value_count + 1, st), *live = QC_NEW_ARRAY(a, bool, g->node_count + 1, st);
     if (!value || !live) return NULL;
     for (size_t i = 0; i < g->output_count; i++) value[g->outputs[i].value] = true;
-    for (size_t id = g->node_count; id >= 1; id--) {
-        const struct qc_node *n = &g->nodes[id];
-        for (unsigned k = 0; k < n->output_count; k++) live[id] |= value[n->outputs + k];
-        for (unsigned i = 0; live[id] && i < n->input_count; i++) value[n->inputs[i]] = true;
+    QC_EACH_NODE_BACK(n, g) {
+        for (unsigned k = 0; k < n->output_count; k++) live[n->id] |= value[n->outputs + k];
+        for (unsigned i = 0; live[n->id] && i < n->input_count; i++) value[n->inputs[i]] = true;
     }
     return live;
 }
@@ -58,18 +55,17 @@ static bool *live_nodes(const struct qc_graph *g, struct qc_arena *a, struct qc_
 /* Makes the graph with stored constants. */
 static bool store(struct qc_graph **out, const struct qc_graph *g, const struct storing *how, struct qc_status *st)
 {
-    struct qc_rebuild r = {0};
-    struct qc_arena *a = qc_arena_new();
-    bool *live = a ? live_nodes(g, a, st) : NULL;
-    bool ok = a ? live && qc_rebuild_begin(&r, g, st) : qc_fail_memory(st, 1);
-    if (ok && !how->weights) r.to->simulated = false;
-    for (qc_id id = 1; ok && id <= g->node_count; id++)
-        if (live[id] && !quantize_of(g, g->nodes[id].outputs, how->weights))
-            ok = store_inputs(&r, id, how, st) && qc_rebuild_node(&r, id, st) != 0;
-    ok = ok && qc_rebuild_finish(out, &r, st);
-    qc_rebuild_free(&r);
-    qc_arena_free(a);
-    return ok;
+    QC_REBUILD_SCOPE r = {0};
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    const bool *live = live_nodes(g, a, st);
+    if (!live || !qc_rebuild_begin(&r, g, st)) return false;
+    if (!how->weights) r.to->simulated = false;
+    QC_EACH_NODE(n, g) {
+        if (!live[n->id] || quantize_of(g, n->outputs, how->weights)) continue;
+        store_inputs(&r, n->id, how, st);
+        qc_rebuild_node(&r, n->id, st);
+    }
+    return qc_rebuild_finish(out, &r, st);
 }
 
 bool qc_to_integer(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_status *st)

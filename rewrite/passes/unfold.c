@@ -33,8 +33,7 @@ static bool count_bytes(struct computed *c, struct qc_status *st)
         return qc_fail_memory(st, (g->value_count + 1) * sizeof *c->bytes);
     for (qc_id v = 0; v <= g->value_count; v++)
         c->bytes[v] = v && g->values[v].constant ? g->values[v].constant->bytes : SIZE_MAX;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         size_t sum = qc_op_has_bodies(n->op) || n->op == QC_OP_Custom ? SIZE_MAX : NODE;
         for (unsigned i = 0; i < n->input_count; i++)
             if (n->inputs[i]) sum = qc_sum_at_most(sum, c->bytes[n->inputs[i]]);
@@ -69,8 +68,7 @@ static bool find_large(bool *large, const struct qc_graph *g)
 {
     for (qc_id v = 1; v <= g->value_count; v++)
         large[v] = g->values[v].constant && g->values[v].constant->bytes >= LEAST;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
+    QC_EACH_NODE(n, g) {
         const bool linear = n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear;
         struct qc_qlinear q;
         for (unsigned i = 0; (linear || qc_qlinear_of(&q, n)) && i < n->input_count; i++) large[n->inputs[i]] = false;
@@ -78,27 +76,19 @@ static bool find_large(bool *large, const struct qc_graph *g)
     return g->value_count && memchr(large + 1, true, g->value_count);
 }
 
-/* Maps the value to the nodes of the source that compute it. */
-static bool unfold(struct qc_rebuild *r, struct qc_rebuild *recipe, qc_id v, qc_id from, struct qc_status *st)
-{
-    recipe->to = r->to;
-    r->map[v] = qc_rebuild_value(recipe, from, st);
-    recipe->to = NULL;
-    return r->map[v] && qc_graph_name_value(r->to, r->map[v], r->from->values[v].name, st);
-}
-
-static bool unfold_all(struct qc_rebuild *r, const bool *large, const struct computed *c,
+static void unfold_all(struct qc_rebuild *r, const bool *large, const struct computed *c,
                        const struct qc_index *by_hash, struct qc_status *st)
 {
     const struct qc_graph *g = r->from;
-    struct qc_rebuild recipe = {.from = c->source, .map = calloc(c->source->value_count + 1, sizeof(qc_id))};
-    bool ok = recipe.map ? true : qc_fail_memory(st, (c->source->value_count + 1) * sizeof(qc_id));
-    for (qc_id v = 1; ok && v <= g->value_count; v++) {
+    QC_FREED qc_id *map = calloc(c->source->value_count + 1, sizeof *map);
+    struct qc_rebuild recipe = {.from = c->source, .to = r->to, .map = map}; /* nodes of the source, copied to r->to */
+    if (!map) qc_fail_memory(st, (c->source->value_count + 1) * sizeof *map);
+    for (qc_id v = 1; map && v <= g->value_count; v++) {
         const qc_id from = large[v] ? smaller_source(c, by_hash, g->values[v].constant) : 0;
-        if (from) ok = unfold(r, &recipe, v, from, st);
+        if (!from) continue;
+        r->map[v] = qc_rebuild_value(&recipe, from, st);
+        qc_graph_name_value(r->to, r->map[v], g->values[v].name, st);
     }
-    free(recipe.map);
-    return ok;
 }
 
 /* Returns the numbers in float16; NULL if they need more bits, or memory is out. */
@@ -113,48 +103,41 @@ static struct qc_tensor *in_halves(const struct qc_tensor *t, struct qc_status *
     return out;
 }
 
-static bool halve_all(struct qc_rebuild *r, const bool *large, struct qc_status *st)
+static void halve_all(struct qc_rebuild *r, const bool *large, struct qc_status *st)
 {
     const struct qc_graph *g = r->from;
     for (qc_id v = 1; v <= g->value_count; v++) {
         const char *name = g->values[v].name;
-        if (r->map[v] || !large[v]) continue;
-        struct qc_tensor *t = in_halves(g->values[v].constant, st);
-        if (!t && st->code != QC_OK) return false;
+        struct qc_tensor *t = large[v] && !r->map[v] ? in_halves(g->values[v].constant, st) : NULL;
         if (!t) continue;
         const char *half = name ? qc_arena_printf(r->to->arena, st, "%s_float16", name) : NULL;
-        const qc_id in = half || !name ? qc_graph_add_made_constant(r->to, half, t, st) : 0;
-        const struct qc_attr to = QC_INT("to", qc_dtype_info(QC_F32)->onnx);
-        const struct qc_node_def cast = {.op = QC_OP_Cast,
-                                         .name = name,
-                                         .input_count = 1,
-                                         .inputs = &in,
-                                         .attr_count = 1,
-                                         .attrs = &to,
-                                         .output_names = &name};
-        if (!in || !(r->map[v] = qc_graph_add(r->to, &cast, st))) return false;
+        const qc_id in = qc_graph_add_made_constant(r->to, half, t, st);
+        r->map[v] = qc_graph_add(r->to,
+                                 QC_NODE(QC_OP_Cast, QC_INPUTS(in), QC_ATTRS(QC_INT("to", qc_dtype_info(QC_F32)->onnx)),
+                                         QC_RESULT(name), .name = name),
+                                 st);
     }
-    return true;
 }
 
 bool qc_unfold_constants(struct qc_graph **g, const struct qc_graph *source, qc_eval_fn *eval, struct qc_status *st)
 {
     struct computed c = {.source = source};
     struct qc_index by_hash = {0};
-    struct qc_rebuild r = {0};
+    QC_REBUILD_SCOPE r = {0};
     struct qc_graph *out = NULL;
     QC_FREED bool *large = calloc((*g)->value_count + 1, sizeof *large);
     if (!large) return qc_fail_memory(st, (*g)->value_count);
     if (!find_large(large, *g)) return true;
-    const bool ok = count_bytes(&c, st) && qc_fold_values(&c.folded, source, eval, st) &&
-                    find_computed(&c, &by_hash, st) && qc_rebuild_begin(&r, *g, st) &&
-                    unfold_all(&r, large, &c, &by_hash, st) && halve_all(&r, large, st) &&
-                    qc_rebuild_finish(&out, &r, st);
-    qc_rebuild_free(&r);
+    if (count_bytes(&c, st) && qc_fold_values(&c.folded, source, eval, st) && find_computed(&c, &by_hash, st) &&
+        qc_rebuild_begin(&r, *g, st)) {
+        unfold_all(&r, large, &c, &by_hash, st);
+        halve_all(&r, large, st);
+        qc_rebuild_finish(&out, &r, st);
+    }
     qc_rebuild_free(&c.folded);
     qc_index_free(&by_hash);
     free(c.bytes);
-    if (!ok) return false;
+    if (!out) return false;
     qc_graph_free(*g);
     *g = out;
     return true;

@@ -28,11 +28,9 @@ struct steps {
 
 static qc_id add_with(struct steps *s, enum qc_op op, unsigned count, const qc_id *inputs, const struct qc_attr *attr)
 {
-    for (unsigned i = 0; i < count; i++)
-        if (!inputs[i]) return 0;
-    const struct qc_node_def def = {
-        .op = op, .input_count = count, .inputs = inputs, .attr_count = attr != NULL, .attrs = attr};
-    return qc_graph_add(s->g, &def, s->st);
+    return qc_graph_add(s->g,
+                        QC_NODE(op, .input_count = count, .inputs = inputs, .attr_count = attr != NULL, .attrs = attr),
+                        s->st);
 }
 
 static qc_id unary(struct steps *s, enum qc_op op, qc_id x)
@@ -56,9 +54,7 @@ static qc_id add_int(struct steps *s, int64_t v)
     const struct qc_shape shape = QC_SHAPE(1);
     struct qc_tensor *t = qc_tensor_new(QC_I64, &shape, s->st);
     if (t) *(int64_t *)t->data = v;
-    const qc_id made = t ? qc_graph_add_constant(s->g, NULL, t, s->st) : 0;
-    qc_tensor_unref(t);
-    return made;
+    return qc_graph_add_made_constant(s->g, NULL, t, s->st);
 }
 
 static qc_id part(struct steps *s, qc_id x, int64_t axis, int64_t begin, int64_t count)
@@ -84,10 +80,7 @@ static qc_id weight(struct steps *s, qc_id all, int d)
 
 static qc_id zeros(struct steps *s, struct qc_shape shape)
 {
-    struct qc_tensor *t = qc_tensor_new(QC_F32, &shape, s->st);
-    const qc_id made = t ? qc_graph_add_constant(s->g, NULL, t, s->st) : 0;
-    qc_tensor_unref(t);
-    return made;
+    return qc_graph_add_made_constant(s->g, NULL, qc_tensor_new(QC_F32, &shape, s->st), s->st);
 }
 
 /* Direction d of an initial state. */
@@ -157,30 +150,27 @@ static void direction(qc_id *y, qc_id *h, qc_id *c, struct steps *s, const qc_id
     *y = binary(s, QC_OP_Unsqueeze, joined(s, 0, (unsigned)s->r.steps, every), add_int(s, 1));
 }
 
-static bool unroll(struct qc_rebuild *rebuild, const struct qc_node *n, const struct qc_recurrent *r,
+static void unroll(struct qc_rebuild *rebuild, const struct qc_node *n, const struct qc_recurrent *r,
                    struct qc_status *st)
 {
     struct steps s = {.g = rebuild->to, .n = n, .r = *r, .st = st};
     qc_id in[QC_RECURRENT_INPUTS] = {0}, parts[3][2] = {0};
-    for (unsigned i = 0; i < n->input_count; i++)
-        if (n->inputs[i] && !(in[i] = qc_rebuild_value(rebuild, n->inputs[i], st))) return false;
+    for (unsigned i = 0; i < n->input_count; i++) in[i] = qc_rebuild_value(rebuild, n->inputs[i], st);
     for (int d = 0; d < r->directions; d++) direction(&parts[0][d], &parts[1][d], &parts[2][d], &s, in, d);
-    for (unsigned k = 0; k < n->output_count; k++) {
+    for (unsigned k = 0; k < n->output_count; k++)
         rebuild->map[n->outputs + k] = joined(&s, k ? 0 : 1, (unsigned)r->directions, parts[k]);
-        if (!rebuild->map[n->outputs + k]) return false;
-    }
-    return true;
 }
 
 bool qc_unroll_recurrent(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st)
 {
-    struct qc_rebuild r = {0};
-    bool ok = qc_rebuild_begin(&r, g, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) {
-        struct qc_recurrent of;
-        ok = unrolls(&of, g, &g->nodes[id]) ? unroll(&r, &g->nodes[id], &of, st) : qc_rebuild_node(&r, id, st) != 0;
+    QC_REBUILD_SCOPE r = {0};
+    struct qc_recurrent of;
+    if (!qc_rebuild_begin(&r, g, st)) return false;
+    QC_EACH_NODE(n, g) {
+        if (unrolls(&of, g, n))
+            unroll(&r, n, &of, st);
+        else
+            qc_rebuild_node(&r, n->id, st);
     }
-    ok = ok && qc_rebuild_finish(out, &r, st);
-    qc_rebuild_free(&r);
-    return ok;
+    return qc_rebuild_finish(out, &r, st);
 }

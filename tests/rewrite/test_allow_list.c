@@ -186,7 +186,7 @@ Test(allow_list, functions_of_quantized_models)
                 "graph \"g\"\ninput %1 \"x\" u8[2]\nconst %2 \"s\" f32[] = {0.5}\n%3 = DequantizeLinear(%1, %2)\n",
                 cases[i].lines);
         MUST(qc_graph_parse(&g, text, strlen(text), ST));
-        MUST(qc_join_quantized_functions(&joined, g, r, ST));
+        MUST(qc_join_functions(&joined, g, r, NULL, ST));
         for (qc_id id = 1; id <= joined->node_count; id++)
             if (joined->nodes[id].op == QC_OP_Table) f = qc_attr_string(&joined->nodes[id], "f", "");
         cr_expect((f == NULL) == (cases[i].f == NULL) && (!f || strcmp(f, cases[i].f) == 0), "case %zu: %s", i,

@@ -2,23 +2,13 @@
 /* Operators along axes: softmax, reductions, ArgMax, Fourier transforms. */
 #include "tflite/read/tflite_reading.h"
 
-static bool last_axis(struct qc_tfl_node *n, const char *attr, int64_t axis, struct qc_status *st)
-{
-    struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
-    const qc_id id = x ? qc_tfl_real(n, x, QC_TFL_IN_FILE, st) : 0;
-    if (!id) return false;
-    if (attr) qc_tfl_attr(n, QC_INT(attr, axis));
-    return qc_tfl_define_real(n, 0, qc_tfl_add(n, n->op, 1, &id, n->name, st), QC_TFL_IN_FILE, st);
-}
-
 static bool softmax(struct qc_tfl_node *n, struct qc_status *st)
 {
     const float beta = n->info->code == QC_TFL_OP_SOFTMAX ? qc_tfl_option_float(n, "beta") : 1;
-    struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
-    qc_id in[2] = {x ? qc_tfl_real(n, x, QC_TFL_IN_FILE, st) : 0};
-    if (!in[0]) return false;
+    qc_id in[2] = {qc_tfl_real(n, qc_tfl_input(n, 0, st), QC_TFL_IN_FILE, st)};
     if (beta < 1 || beta > 1) {
-        if (!(in[1] = qc_tfl_number(n, beta, st)) || !(in[0] = qc_tfl_add(n, QC_OP_Mul, 2, in, NULL, st))) return false;
+        in[1] = qc_tfl_number(n, beta, st);
+        in[0] = qc_tfl_add(n, QC_OP_Mul, 2, in, NULL, st);
     }
     qc_tfl_attr(n, QC_INT("axis", -1));
     return qc_tfl_define_real(n, 0, qc_tfl_add(n, n->op, 1, in, n->name, st), QC_TFL_IN_FILE, st);
@@ -28,13 +18,8 @@ static bool l2_normalization(struct qc_tfl_node *n, struct qc_status *st)
 {
     if (qc_tfl_option(n, "fused_activation_function"))
         return qc_fail(st, QC_UNSUPPORTED, "its activation is not handled");
-    return last_axis(n, NULL, 0, st);
-}
-
-/* True if the remaining axes of a channels-first value are in the file's order. */
-static bool order_stays(const bool *gone)
-{
-    return gone[3] || (gone[1] && gone[2]);
+    const qc_id x = qc_tfl_real(n, qc_tfl_input(n, 0, st), QC_TFL_IN_FILE, st);
+    return qc_tfl_define_real(n, 0, qc_tfl_add(n, n->op, 1, &x, n->name, st), QC_TFL_IN_FILE, st);
 }
 
 /* Reads the axes in input 1; repeated axes count once. */
@@ -58,15 +43,13 @@ static bool reduce(struct qc_tfl_node *n, struct qc_status *st)
     int64_t axes[QC_RANK_MAX];
     size_t count = 0;
     if (!x || !read_axes(gone, n, x->shape.rank, st)) return false;
-    enum qc_tfl_layout layout = qc_tfl_layout_of(n);
-    if (!x->data && x->shape.rank == 4 && x->stored[QC_TFL_CHANNELS_FIRST] && (keep || order_stays(gone)))
-        layout = QC_TFL_CHANNELS_FIRST;
-    else
-        layout = QC_TFL_IN_FILE;
+    const bool stays =
+        gone[3] || (gone[1] && gone[2]); /* the remaining axes of channels-first are in the file's order */
+    const bool first = !x->data && x->shape.rank == 4 && x->stored[QC_TFL_CHANNELS_FIRST] && (keep || stays);
+    const enum qc_tfl_layout layout = first ? QC_TFL_CHANNELS_FIRST : QC_TFL_IN_FILE;
     for (int i = 0; i < x->shape.rank; i++)
-        if (gone[layout == QC_TFL_CHANNELS_FIRST ? qc_tfl_to_first[i] : i]) axes[count++] = i;
+        if (gone[first ? qc_tfl_to_first[i] : i]) axes[count++] = i;
     const qc_id id = qc_tfl_real(n, x, layout, st);
-    if (!id) return false;
     if (!count) return qc_tfl_define_real(n, 0, id, layout, st);
     qc_tfl_attr(n, QC_INTS("axes", count, axes));
     if (!keep) qc_tfl_attr(n, QC_INT("keepdims", 0));
@@ -88,9 +71,9 @@ static bool reduce_logical(struct qc_tfl_node *n, struct qc_status *st)
         id = qc_tfl_cast(n, id, QC_I32, st);
         qc_tfl_attr(n, QC_INTS("axes", count, axes));
         if (!qc_tfl_option(n, "keep_dims")) qc_tfl_attr(n, QC_INT("keepdims", 0));
-        id = id ? qc_tfl_cast(n, qc_tfl_add(n, n->op, 1, &id, NULL, st), QC_BOOL, st) : 0;
+        id = qc_tfl_cast(n, qc_tfl_add(n, n->op, 1, &id, NULL, st), QC_BOOL, st);
     }
-    return id && qc_tfl_define_stored(n, 0, id, QC_TFL_IN_FILE, st);
+    return qc_tfl_define_stored(n, 0, id, QC_TFL_IN_FILE, st);
 }
 
 static bool arg_reduce(struct qc_tfl_node *n, struct qc_status *st)
@@ -102,11 +85,10 @@ static bool arg_reduce(struct qc_tfl_node *n, struct qc_status *st)
     if (count != 1) return qc_fail(st, QC_BAD_INPUT, "has %zu axes, expected 1", count);
     if (!qc_tfl_axis(&own, *axis, x->shape.rank, QC_TFL_IN_FILE, st)) return false;
     const qc_id in = qc_tfl_real(n, x, QC_TFL_IN_FILE, st);
-    if (!in) return false;
     if (own) qc_tfl_attr(n, QC_INT("axis", own));
     qc_tfl_attr(n, QC_INT("keepdims", 0));
     const qc_id id = qc_tfl_add(n, n->op, 1, &in, NULL, st);
-    return id && qc_tfl_define_stored(n, 0, qc_tfl_cast(n, id, n->outputs[0]->dtype, st), QC_TFL_IN_FILE, st);
+    return qc_tfl_define_stored(n, 0, qc_tfl_cast(n, id, n->outputs[0]->dtype, st), QC_TFL_IN_FILE, st);
 }
 
 static bool top_k(struct qc_tfl_node *n, struct qc_status *st)
@@ -117,8 +99,8 @@ static bool top_k(struct qc_tfl_node *n, struct qc_status *st)
     if (!x || !qc_tfl_ints(&k, &count, n, 1, "numbers of results", st)) return false;
     if (count != 1 || n->output_count != 2) return qc_fail(st, QC_BAD_INPUT, "has not one k and two outputs");
     const qc_id in[2] = {qc_tfl_real(n, x, QC_TFL_IN_FILE, st), qc_tfl_int_list(n, 1, k, st)};
-    const qc_id id = in[0] && in[1] ? qc_tfl_add_results(n, QC_OP_TopK, 2, in, 2, st) : 0;
-    return id && qc_tfl_define_real(n, 0, id, QC_TFL_IN_FILE, st) &&
+    const qc_id id = qc_tfl_add_results(n, QC_OP_TopK, 2, in, 2, st);
+    return qc_tfl_define_real(n, 0, id, QC_TFL_IN_FILE, st) &&
            qc_tfl_define_stored(n, 1, qc_tfl_cast(n, id + 1, n->outputs[1]->dtype, st), QC_TFL_IN_FILE, st);
 }
 
@@ -130,7 +112,6 @@ static bool cumsum(struct qc_tfl_node *n, struct qc_status *st)
     if (!x || !qc_tfl_ints(&axis, &count, n, 1, "axes", st)) return false;
     if (count != 1) return qc_fail(st, QC_BAD_INPUT, "has %zu axes, expected 1", count);
     const qc_id in[2] = {qc_tfl_real(n, x, QC_TFL_IN_FILE, st), qc_tfl_int_list(n, 1, axis, st)};
-    if (!in[0] || !in[1]) return false;
     if (qc_tfl_option(n, "exclusive")) qc_tfl_attr(n, QC_INT("exclusive", 1));
     if (qc_tfl_option(n, "reverse")) qc_tfl_attr(n, QC_INT("reverse", 1));
     return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_CumSum, 2, in, n->name, st), QC_TFL_IN_FILE, st);
@@ -146,17 +127,16 @@ static bool rfft2d(struct qc_tfl_node *n, struct qc_status *st)
     const int rank = x->shape.rank;
     if (count != 2 || rank < 2 || x->dtype != QC_F32) return qc_fail(st, QC_BAD_INPUT, "has not two lengths and axes");
     qc_id id = qc_tfl_real(n, x, QC_TFL_IN_FILE, st);
-    for (int k = 1; id && k >= 0; k--) {
+    for (int k = 1; k >= 0; k--) {
         if (!k && lengths[0] == 1 && x->shape.dim[rank - 2] == 1) break; /* one row */
         const int64_t last = -1;
         const qc_id wide[2] = {id, k ? qc_tfl_int_list(n, 1, &last, st) : 0};
         const qc_id in[3] = {k ? qc_tfl_add(n, QC_OP_Unsqueeze, 2, wide, NULL, st) : id, qc_tfl_int(n, lengths[k], st),
                              qc_tfl_int(n, rank - 2 + k, st)};
-        if (!in[0] || !in[1] || !in[2]) return false;
         if (k) qc_tfl_attr(n, QC_INT("onesided", 1));
         id = qc_tfl_add(n, QC_OP_DFT, 3, in, NULL, st);
     }
-    return id && qc_tfl_define_real(n, 0, id, QC_TFL_IN_FILE, st);
+    return qc_tfl_define_real(n, 0, id, QC_TFL_IN_FILE, st);
 }
 
 /* Absolute value, real or imaginary part. */
@@ -170,7 +150,6 @@ bool qc_tfl_complex_part(struct qc_tfl_node *n, struct qc_status *st)
     const bool absolute = n->op == QC_OP_ReduceL2;
     const qc_id in[2] = {qc_tfl_real(n, x, QC_TFL_IN_FILE, st),
                          absolute ? 0 : qc_tfl_int(n, n->info->code == QC_TFL_OP_IMAG, st)};
-    if (!in[0] || (!absolute && !in[1])) return false;
     if (absolute) qc_tfl_attr(n, QC_INTS("axes", 1, &last));
     qc_tfl_attr(n, absolute ? QC_INT("keepdims", 0) : QC_INT("axis", -1));
     return qc_tfl_define_real(n, 0, qc_tfl_add(n, n->op, absolute ? 1 : 2, in, n->name, st), QC_TFL_IN_FILE, st);

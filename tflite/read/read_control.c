@@ -9,9 +9,9 @@
 static struct qc_tfl_variable *variable_of(struct qc_tfl_node *n, struct qc_status *st)
 {
     const struct qc_tfl_value *handle = qc_tfl_input(n, 0, st);
-    if (!handle) return NULL;
-    if (!handle->variable) qc_fail(st, QC_BAD_INPUT, "'%.200s' is not the handle of a variable", handle->name);
-    return handle->variable;
+    if (handle && !handle->variable)
+        qc_fail(st, QC_BAD_INPUT, "'%.200s' is not the handle of a variable", handle->name);
+    return handle ? handle->variable : NULL;
 }
 
 static bool handle(struct qc_tfl_node *n, struct qc_status *st)
@@ -79,9 +79,9 @@ bool qc_tfl_add_variables(struct qc_tfl_reader *r, struct qc_status *st)
     for (size_t i = 0; i < r->all->variable_count; i++) {
         const struct qc_tfl_variable *v = r->all->variables[i];
         const char *name = v->assigned ? qc_arena_printf(r->arena, st, "%s_next", v->name) : NULL;
-        if (v->assigned && (!name || !qc_graph_add_output(r->g, name, v->now, st))) return false;
+        if (name) qc_graph_add_output(r->g, name, v->now, st);
     }
-    return true;
+    return st->code == QC_OK;
 }
 
 /* --- UNIDIRECTIONAL_SEQUENCE_LSTM --- */
@@ -103,10 +103,8 @@ static qc_id gates(struct qc_tfl_node *n, size_t first, const size_t *order, siz
                    const int64_t *shape, struct qc_status *st)
 {
     qc_id in[5];
-    for (size_t i = 0; i < count; i++) {
-        struct qc_tfl_value *v = qc_tfl_input(n, first + order[i], st);
-        if (!v || !(in[i] = qc_tfl_real(n, v, QC_TFL_IN_FILE, st))) return 0;
-    }
+    for (size_t i = 0; i < count; i++)
+        in[i] = qc_tfl_real(n, qc_tfl_input(n, first + order[i], st), QC_TFL_IN_FILE, st);
     in[count] = more;
     qc_tfl_attr(n, QC_INT("axis", 0));
     return qc_tfl_reshape(n, qc_tfl_add(n, QC_OP_Concat, (unsigned)(count + (more != 0)), in, NULL, st), rank, shape,
@@ -117,10 +115,7 @@ static qc_id zeros(struct qc_tfl_node *n, int64_t count, struct qc_status *st)
 {
     const struct qc_shape shape = QC_SHAPE(count);
     if (!qc_budget_hold(&n->r->g->budget, (size_t)count * sizeof(float), st)) return 0;
-    struct qc_tensor *t = qc_tensor_new(QC_F32, &shape, st);
-    const qc_id id = t ? qc_graph_add_constant(n->r->g, NULL, t, st) : 0;
-    qc_tensor_unref(t);
-    return id;
+    return qc_graph_add_made_constant(n->r->g, NULL, qc_tensor_new(QC_F32, &shape, st), st);
 }
 
 /* Each run begins with a state of zeros, as in TensorFlow Lite after its variables are reset. */
@@ -146,22 +141,20 @@ static bool sequence_lstm(struct qc_tfl_node *n, struct qc_status *st)
     /* From a state of zeros, no cell is above the number of steps. */
     const int64_t hidden = w->shape.dim[0], width = w->shape.dim[1], steps = x->shape.dim[by_time ? 0 : 1],
                   of_input[] = {1, -1, width}, of_state[] = {1, -1, hidden}, row[] = {1, -1};
-    if (clip > 0 && (steps == QC_FREE || (float)steps > clip) &&
-        !qc_lines_add(&n->r->all->warnings, n->r->g->arena, st,
-                      "%s: TensorFlow Lite clips its cells to %g, qcalib does not", n->name, (double)clip))
-        return false;
+    if (clip > 0 && (steps == QC_FREE || (float)steps > clip))
+        qc_lines_add(&n->r->all->warnings, n->r->g->arena, st,
+                     "%s: TensorFlow Lite clips its cells to %g, qcalib does not", n->name, (double)clip);
     const bool biased = qc_tfl_has_input(n, BIASES + 1);
     const qc_id data = qc_tfl_real(n, x, QC_TFL_IN_FILE, st), none = biased ? zeros(n, 4 * hidden, st) : 0;
-    qc_id in[8] = {data && !by_time ? qc_tfl_transpose(n, data, 3, turned, NULL, st) : data,
+    qc_id in[8] = {!by_time ? qc_tfl_transpose(n, data, 3, turned, NULL, st) : data,
                    gates(n, INPUT_WEIGHTS, all, 4, 0, 3, of_input, st),
                    gates(n, RECURRENT_WEIGHTS, all, 4, 0, 3, of_state, st)};
     if (biased) in[3] = gates(n, BIASES, all, 4, none, 2, row, st);
     if (peepholes) in[7] = gates(n, PEEPHOLES, holes, 3, 0, 2, row, st);
-    if (st->code != QC_OK) return false;
     qc_tfl_attr(n, QC_INT("hidden_size", hidden));
     const qc_id y[2] = {qc_tfl_add(n, QC_OP_LSTM, peepholes ? 8 : 4, in, NULL, st),
                         qc_tfl_int_list(n, 1, (const int64_t[]){1}, st)};
-    const qc_id rows = y[0] && y[1] ? qc_tfl_add(n, QC_OP_Squeeze, 2, y, NULL, st) : 0;
+    const qc_id rows = qc_tfl_add(n, QC_OP_Squeeze, 2, y, NULL, st);
     return qc_tfl_define_real(n, 0, by_time ? rows : qc_tfl_transpose(n, rows, 3, turned, n->name, st), QC_TFL_IN_FILE,
                               st);
 }
@@ -229,12 +222,11 @@ static bool choose(struct qc_tfl_node *n, struct qc_status *st)
         qc_id in[3] = {qc_tfl_real(n, when, QC_TFL_IN_FILE, st)};
         for (int i = 0; i < 2; i++) {
             struct qc_tfl_node end = {.r = &inner[i], .info = n->info};
-            if (!in[0] || !(in[i + 1] = qc_tfl_real(&end, results[i][k], QC_TFL_IN_FILE, st))) return false;
+            in[i + 1] = qc_tfl_real(&end, results[i][k], QC_TFL_IN_FILE, st);
         }
-        if (!qc_tfl_define_real(n, k, qc_tfl_add(n, QC_OP_Where, 3, in, n->outputs[k]->name, st), QC_TFL_IN_FILE, st))
-            return false;
+        qc_tfl_define_real(n, k, qc_tfl_add(n, QC_OP_Where, 3, in, n->outputs[k]->name, st), QC_TFL_IN_FILE, st);
     }
-    return true;
+    return st->code == QC_OK;
 }
 
 const struct qc_tfl_row qc_tfl_state_rows[] = {

@@ -10,9 +10,8 @@ static bool operands(qc_id in[OPERANDS_MAX], struct qc_tfl_node *n, size_t least
 {
     if (n->input_count < least || n->input_count > OPERANDS_MAX)
         return qc_fail(st, QC_BAD_INPUT, "has %zu inputs", n->input_count);
-    for (size_t i = 0; i < n->input_count; i++)
-        if (!(in[i] = qc_tfl_operand(n, i, layout, st))) return false;
-    return true;
+    for (size_t i = 0; i < n->input_count; i++) in[i] = qc_tfl_operand(n, i, layout, st);
+    return st->code == QC_OK;
 }
 
 static bool variadic(struct qc_tfl_node *n, struct qc_status *st)
@@ -43,17 +42,12 @@ static bool then(struct qc_tfl_node *n, size_t inputs, enum qc_op first, enum qc
     const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
     if (!operands(in, n, inputs, layout, st)) return false;
     in[0] = in[1] = qc_tfl_add(n, first, (unsigned)inputs, in, NULL, st);
-    return in[0] && qc_tfl_define_real(n, 0, qc_tfl_add(n, second, times, in, n->name, st), layout, st);
+    return qc_tfl_define_real(n, 0, qc_tfl_add(n, second, times, in, n->name, st), layout, st);
 }
 
 static bool not_equal(struct qc_tfl_node *n, struct qc_status *st)
 {
     return then(n, 2, QC_OP_Equal, QC_OP_Not, 1, st);
-}
-
-static bool is_float(const struct qc_tfl_node *n)
-{
-    return qc_dtype_info(n->outputs[0]->dtype)->is_float;
 }
 
 /* floor(x / y), and what is left: the result has the sign of y. */
@@ -65,20 +59,20 @@ static bool floor_divide(struct qc_tfl_node *n, struct qc_status *st)
     if (n->outputs[0]->quantized) return qc_fail(st, QC_UNSUPPORTED, "its result is quantized");
     if (!operands(in, n, 2, layout, st)) return false;
     const qc_id x = in[0], y = in[1];
-    if (is_float(n)) { /* x - floor(x / y) * y */
+    if (qc_dtype_info(n->outputs[0]->dtype)->is_float) { /* x - floor(x / y) * y */
         part[0] = qc_tfl_add(n, QC_OP_Div, 2, in, NULL, st);
-        part[0] = part[0] ? qc_tfl_add(n, QC_OP_Floor, 1, part, rest ? NULL : n->name, st) : 0;
-        if (!rest || !part[0]) return part[0] && qc_tfl_define_real(n, 0, part[0], layout, st);
+        part[0] = qc_tfl_add(n, QC_OP_Floor, 1, part, rest ? NULL : n->name, st);
+        if (!rest) return qc_tfl_define_real(n, 0, part[0], layout, st);
         part[1] = y;
         part[1] = qc_tfl_add(n, QC_OP_Mul, 2, part, NULL, st);
         part[0] = x;
-        return part[1] && qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Sub, 2, part, n->name, st), layout, st);
+        return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Sub, 2, part, n->name, st), layout, st);
     }
     part[1] = qc_tfl_add(n, QC_OP_Mod, 2, in, rest ? n->name : NULL, st);
-    if (rest || !part[1]) return part[1] && qc_tfl_define_real(n, 0, part[1], layout, st);
+    if (rest) return qc_tfl_define_real(n, 0, part[1], layout, st);
     part[0] = x; /* (x - rest) / y leaves nothing to round */
     in[0] = qc_tfl_add(n, QC_OP_Sub, 2, part, NULL, st);
-    return in[0] && qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Div, 2, in, n->name, st), layout, st);
+    return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Div, 2, in, n->name, st), layout, st);
 }
 
 /* Of the first version of SELECT the condition has the shape of the others, or chooses rows. */
@@ -104,7 +98,7 @@ static bool square(struct qc_tfl_node *n, struct qc_status *st)
 {
     const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
     const qc_id x = qc_tfl_operand(n, 0, layout, st), in[2] = {x, x};
-    return x && qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Mul, 2, in, n->name, st), layout, st);
+    return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Mul, 2, in, n->name, st), layout, st);
 }
 
 static bool leaky_relu(struct qc_tfl_node *n, struct qc_status *st)
@@ -112,7 +106,6 @@ static bool leaky_relu(struct qc_tfl_node *n, struct qc_status *st)
     const float alpha = qc_tfl_option_float(n, "alpha");
     const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
     const qc_id x = qc_tfl_operand(n, 0, layout, st);
-    if (!x) return false;
     if (alpha < 0.01F || alpha > 0.01F) qc_tfl_attr(n, QC_FLOAT("alpha", alpha));
     return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_LeakyRelu, 1, &x, n->name, st), layout, st);
 }
@@ -121,7 +114,6 @@ static bool gelu(struct qc_tfl_node *n, struct qc_status *st)
 {
     const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
     const qc_id x = qc_tfl_operand(n, 0, layout, st);
-    if (!x) return false;
     if (qc_tfl_option(n, "approximate")) qc_tfl_attr(n, QC_STRING("approximate", "tanh"));
     return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Gelu, 1, &x, n->name, st), layout, st);
 }
@@ -133,8 +125,7 @@ static bool clip(struct qc_tfl_node *n, struct qc_status *st)
     const qc_id in[3] = {qc_tfl_operand(n, 0, layout, st),
                          qc_tfl_number(n, code == QC_TFL_OP_RELU_N1_TO_1 ? -1 : 0, st),
                          qc_tfl_number(n, code == QC_TFL_OP_RELU6 ? 6 : 1, st)};
-    return in[0] && in[1] && in[2] &&
-           qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Clip, 3, in, n->name, st), layout, st);
+    return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Clip, 3, in, n->name, st), layout, st);
 }
 
 /* QUANTIZE and DEQUANTIZE: the qparams of the tensors define the operation. DENSIFY: its constant is dense already.
@@ -150,7 +141,7 @@ static bool convert(struct qc_tfl_node *n, struct qc_status *st)
     /* A constant that is dequantized or densified stays a constant, so that weights are transposed on import. */
     if (n->info->code != QC_TFL_OP_QUANTIZE && x->data && x->dtype != QC_NONE) return qc_tfl_alias(n, x, st);
     qc_id id = qc_tfl_real(n, x, layout, st);
-    if (id && !n->outputs[0]->quantized) id = qc_tfl_cast(n, id, n->outputs[0]->dtype, st);
+    if (!n->outputs[0]->quantized) id = qc_tfl_cast(n, id, n->outputs[0]->dtype, st);
     return qc_tfl_define_real(n, 0, id, layout, st);
 }
 
@@ -162,10 +153,10 @@ static bool cast(struct qc_tfl_node *n, struct qc_status *st)
         return qc_tfl_complex_part(n, st);
     }
     const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
-    const qc_id id = x ? qc_tfl_stored(n, x, layout, st) : 0;
-    if (id && n->outputs[0]->dtype == QC_NONE)
+    const qc_id id = qc_tfl_stored(n, x, layout, st);
+    if (n->outputs[0]->dtype == QC_NONE)
         return qc_fail(st, QC_UNSUPPORTED, "its result has a type that is not handled");
-    return id && qc_tfl_define_stored(n, 0, qc_tfl_cast(n, id, n->outputs[0]->dtype, st), layout, st);
+    return qc_tfl_define_stored(n, 0, qc_tfl_cast(n, id, n->outputs[0]->dtype, st), layout, st);
 }
 
 const struct qc_tfl_row qc_tfl_element_rows[] = {

@@ -7,16 +7,11 @@ static qc_id open_image(struct qc_tfl_node *n, size_t i, struct qc_status *st)
 {
     struct qc_tfl_value *v = qc_tfl_input(n, i, st);
     if (!v) return 0;
-    if (v->shape.rank != 4) {
-        qc_fail(st, QC_BAD_INPUT, "input %zu has %d axes, expected 4", i, v->shape.rank);
-        return 0;
-    }
+    if (v->shape.rank != 4) return qc_fail(st, QC_BAD_INPUT, "input %zu has %d axes, expected 4", i, v->shape.rank);
     const qc_id id = qc_tfl_real(n, v, QC_TFL_CHANNELS_FIRST, st);
-    if (!id) return 0;
     const struct qc_shape *s = qc_tfl_shape(n, id);
     if (s->rank == 4 && s->dim[1] > 0) return id;
-    qc_fail(st, QC_UNSUPPORTED, "the channels of its image are not known before it runs");
-    return 0;
+    return qc_fail(st, QC_UNSUPPORTED, "the channels of its image are not known before it runs");
 }
 
 /* The same for an image of known size. */
@@ -25,8 +20,7 @@ static qc_id image(struct qc_tfl_node *n, size_t i, struct qc_status *st)
     const qc_id id = open_image(n, i, st);
     const struct qc_shape *s = id ? qc_tfl_shape(n, id) : NULL;
     if (!id || (s->dim[2] > 0 && s->dim[3] > 0)) return id;
-    qc_fail(st, QC_UNSUPPORTED, "the size of its image is not known before it runs");
-    return 0;
+    return qc_fail(st, QC_UNSUPPORTED, "the size of its image is not known before it runs");
 }
 
 /* --- Windows --- */
@@ -77,22 +71,24 @@ static bool read_window(struct window *w, struct qc_tfl_node *n, const int64_t *
     return true;
 }
 
-static bool window_attrs(struct qc_tfl_node *n, const struct window *w, struct qc_status *st)
+static void window_attrs(struct qc_tfl_node *n, const struct window *w, struct qc_status *st)
 {
     const size_t axes = (size_t)w->axes;
-    return qc_tfl_attr_ints(n, "strides", axes, w->strides, 1, st) &&
-           qc_tfl_attr_ints(n, "dilations", axes, w->dilations, 1, st) &&
-           (w->same ? (qc_tfl_attr(n, QC_STRING("auto_pad", "SAME_UPPER")), true)
-                    : qc_tfl_attr_ints(n, "pads", 2 * axes, w->pads, 0, st));
+    qc_tfl_attr_ints(n, "strides", axes, w->strides, 1, st);
+    qc_tfl_attr_ints(n, "dilations", axes, w->dilations, 1, st);
+    if (w->same)
+        qc_tfl_attr(n, QC_STRING("auto_pad", "SAME_UPPER"));
+    else
+        qc_tfl_attr_ints(n, "pads", 2 * axes, w->pads, 0, st);
 }
 
 static bool pool(struct qc_tfl_node *n, struct qc_status *st)
 {
     const qc_id x = open_image(n, 0, st);
     struct window w = {.axes = 2, .kernel = {qc_tfl_option(n, "filter_height"), qc_tfl_option(n, "filter_width")}};
-    if (!x || !read_window(&w, n, &qc_tfl_shape(n, x)->dim[2], st) || !window_attrs(n, &w, st) ||
-        !qc_tfl_attr_ints(n, "kernel_shape", 2, w.kernel, 0, st))
-        return false;
+    if (!x || !read_window(&w, n, &qc_tfl_shape(n, x)->dim[2], st)) return false;
+    window_attrs(n, &w, st);
+    qc_tfl_attr_ints(n, "kernel_shape", 2, w.kernel, 0, st);
     return qc_tfl_finish(n, qc_tfl_add(n, n->op, 1, &x, n->name, st), QC_TFL_CHANNELS_FIRST, st);
 }
 
@@ -103,54 +99,50 @@ static qc_id weight(struct qc_tfl_node *n, size_t i, int rank, const int64_t *pe
 {
     struct qc_tfl_value *w = qc_tfl_input(n, i, st);
     if (!w) return 0;
-    if (w->shape.rank != rank) {
-        qc_fail(st, QC_BAD_INPUT, "its weights have %d axes, expected %d", w->shape.rank, rank);
-        return 0;
-    }
+    if (w->shape.rank != rank)
+        return qc_fail(st, QC_BAD_INPUT, "its weights have %d axes, expected %d", w->shape.rank, rank);
     if (w->data && w->dtype != QC_NONE) return qc_tfl_constant(n, w, &w->shape, perm, NULL, st);
     const qc_id id = qc_tfl_real(n, w, QC_TFL_IN_FILE, st);
     return perm ? qc_tfl_transpose(n, id, (size_t)rank, perm, NULL, st) : id;
 }
 
-/* Gives bias i of `channels` numbers, or 0 if there is none. An integer bias has the scale of the accumulator, f(input
- * scale * weight scale): TFLite's kernels use this scale and ignore the one in the file. */
-static bool bias(qc_id *out, struct qc_tfl_node *n, size_t i, const struct qc_tfl_value *x,
-                 const struct qc_tfl_value *w, int64_t channels, struct qc_status *st)
+/* Returns bias i of `channels` numbers, or 0 if there is none. An integer bias has the scale of the accumulator,
+   f(input scale * weight scale): TFLite's kernels use this scale and ignore the one in the file. */
+static qc_id bias(struct qc_tfl_node *n, size_t i, const struct qc_tfl_value *x, const struct qc_tfl_value *w,
+                  int64_t channels, struct qc_status *st)
 {
     struct qc_tfl_value *b = qc_tfl_has_input(n, i) ? n->inputs[i] : NULL;
     size_t count;
-    *out = QC_ABSENT;
-    if (!b) return true;
-    if (!b->data) return (*out = qc_tfl_real(n, b, QC_TFL_IN_FILE, st)) != 0;
+    if (!b) return QC_ABSENT;
+    if (!b->data) return qc_tfl_real(n, b, QC_TFL_IN_FILE, st);
     if (b->dtype == QC_NONE || !qc_shape_count(&count, &b->shape) || (int64_t)count != channels)
         return qc_fail(st, QC_BAD_INPUT, "its bias does not have %lld numbers", (long long)channels);
     const struct qc_shape shape = QC_SHAPE(channels);
-    if (b->dtype != QC_I32 && b->dtype != QC_I64) return (*out = qc_tfl_constant(n, b, &shape, NULL, NULL, st)) != 0;
+    if (b->dtype != QC_I32 && b->dtype != QC_I64) return qc_tfl_constant(n, b, &shape, NULL, NULL, st);
     if (!x->quantized || !w->quantized || x->scales.count != 1 || (w->scales.count > 1 && w->scales.count != count))
         return qc_fail(st, QC_BAD_INPUT, "its bias has integers, but its input or weights have no scales that fit");
     float *scale = QC_NEW_ARRAY(n->r->arena, float, w->scales.count, st);
-    if (!scale) return false;
-    for (size_t k = 0; k < w->scales.count; k++)
+    for (size_t k = 0; scale && k < w->scales.count; k++)
         scale[k] = qc_fb_vector_float(&x->scales, 0) * qc_fb_vector_float(&w->scales, k);
     const struct qc_tfl_scales own = {.count = w->scales.count, .scale = scale};
-    return (*out = qc_tfl_constant(n, b, &shape, NULL, &own, st)) != 0;
+    return scale ? qc_tfl_constant(n, b, &shape, NULL, &own, st) : 0;
 }
 
 static bool conv(struct qc_tfl_node *n, struct qc_status *st)
 {
     static const int64_t dense_order[] = {0, 3, 1, 2}, depthwise_order[] = {3, 0, 1, 2};
     const bool depthwise = n->info->code == QC_TFL_OP_DEPTHWISE_CONV_2D;
-    qc_id in[3] = {open_image(n, 0, st)};
-    if (!in[0] || !(in[1] = weight(n, 1, 4, depthwise ? depthwise_order : dense_order, st))) return false;
+    qc_id in[3] = {open_image(n, 0, st), weight(n, 1, 4, depthwise ? depthwise_order : dense_order, st)};
+    if (st->code != QC_OK) return false;
     const struct qc_shape x = *qc_tfl_shape(n, in[0]), k = *qc_tfl_shape(n, in[1]);
     struct window w = {.axes = 2, .kernel = {k.dim[2], k.dim[3]}};
     const int64_t group = k.dim[1] > 0 ? x.dim[1] / k.dim[1] : 0;
     if (group < 1 || group * k.dim[1] != x.dim[1] || k.dim[0] % group)
         return qc_fail(st, QC_BAD_INPUT, "weights of %lld channels do not fit an image of %lld", (long long)k.dim[1],
                        (long long)x.dim[1]);
-    if (!bias(&in[2], n, 2, n->inputs[0], n->inputs[1], k.dim[0], st) || !read_window(&w, n, &x.dim[2], st) ||
-        !window_attrs(n, &w, st))
-        return false;
+    in[2] = bias(n, 2, n->inputs[0], n->inputs[1], k.dim[0], st);
+    if (!read_window(&w, n, &x.dim[2], st)) return false;
+    window_attrs(n, &w, st);
     if (group > 1) qc_tfl_attr(n, QC_INT("group", group));
     return qc_tfl_finish(n, qc_tfl_add(n, QC_OP_Conv, in[2] ? 3 : 2, in, n->name, st), QC_TFL_CHANNELS_FIRST, st);
 }
@@ -162,9 +154,9 @@ static bool conv_of_volumes(struct qc_tfl_node *n, struct qc_status *st)
     struct qc_tfl_value *v = qc_tfl_input(n, 0, st);
     if (!v) return false;
     if (v->shape.rank != 5) return qc_fail(st, QC_BAD_INPUT, "input 0 has %d axes, expected 5", v->shape.rank);
-    qc_id in[3] = {qc_tfl_real(n, v, QC_TFL_IN_FILE, st)};
-    if (!in[0] || !(in[0] = qc_tfl_transpose(n, in[0], 5, first, NULL, st)) || !(in[1] = weight(n, 1, 5, order, st)))
-        return false;
+    qc_id in[3] = {qc_tfl_transpose(n, qc_tfl_real(n, v, QC_TFL_IN_FILE, st), 5, first, NULL, st),
+                   weight(n, 1, 5, order, st)};
+    if (st->code != QC_OK) return false;
     const struct qc_shape x = *qc_tfl_shape(n, in[0]), k = *qc_tfl_shape(n, in[1]);
     struct window w = {.axes = 3, .kernel = {k.dim[2], k.dim[3], k.dim[4]}};
     if (x.dim[1] != k.dim[1])
@@ -172,11 +164,11 @@ static bool conv_of_volumes(struct qc_tfl_node *n, struct qc_status *st)
                        (long long)x.dim[1]);
     for (int i = 2; i < 5; i++)
         if (x.dim[i] < 1) return qc_fail(st, QC_UNSUPPORTED, "the size of its volume is not known before it runs");
-    if (!bias(&in[2], n, 2, v, n->inputs[1], k.dim[0], st) || !read_window(&w, n, &x.dim[2], st) ||
-        !window_attrs(n, &w, st))
-        return false;
+    in[2] = bias(n, 2, v, n->inputs[1], k.dim[0], st);
+    if (!read_window(&w, n, &x.dim[2], st)) return false;
+    window_attrs(n, &w, st);
     const qc_id y = qc_tfl_add(n, QC_OP_Conv, in[2] ? 3 : 2, in, n->name, st);
-    return y && qc_tfl_finish(n, qc_tfl_transpose(n, y, 5, last, NULL, st), QC_TFL_IN_FILE, st);
+    return qc_tfl_finish(n, qc_tfl_transpose(n, y, 5, last, NULL, st), QC_TFL_IN_FILE, st);
 }
 
 /* Inputs: shape of the result, weights [O,H,W,I], image, bias. */
@@ -184,8 +176,8 @@ static bool conv_transpose(struct qc_tfl_node *n, struct qc_status *st)
 {
     static const int64_t order[] = {3, 0, 1, 2};
     int64_t size[2], pads[4] = {0}, more[2] = {0};
-    qc_id in[3] = {image(n, 2, st)};
-    if (!in[0] || !(in[1] = weight(n, 1, 4, order, st)) || !qc_tfl_image_size(size, n, 0, 1, st)) return false;
+    qc_id in[3] = {image(n, 2, st), weight(n, 1, 4, order, st)};
+    if (st->code != QC_OK || !qc_tfl_image_size(size, n, 0, 1, st)) return false;
     const struct qc_shape x = *qc_tfl_shape(n, in[0]), k = *qc_tfl_shape(n, in[1]);
     const int64_t strides[2] = {qc_tfl_option(n, "stride_h"), qc_tfl_option(n, "stride_w")};
     if (!positive(strides, 2, "stride", st) || !positive(&k.dim[2], 2, "window", st)) return false;
@@ -199,10 +191,10 @@ static bool conv_transpose(struct qc_tfl_node *n, struct qc_status *st)
         pads[2 + i] = cut > 0 ? cut - pads[i] : 0;
         more[i] = cut < 0 ? -cut : 0;
     }
-    if (!bias(&in[2], n, 3, n->inputs[2], n->inputs[1], k.dim[1], st) ||
-        !qc_tfl_attr_ints(n, "strides", 2, strides, 1, st) || !qc_tfl_attr_ints(n, "pads", 4, pads, 0, st) ||
-        !qc_tfl_attr_ints(n, "output_padding", 2, more, 0, st))
-        return false;
+    in[2] = bias(n, 3, n->inputs[2], n->inputs[1], k.dim[1], st);
+    qc_tfl_attr_ints(n, "strides", 2, strides, 1, st);
+    qc_tfl_attr_ints(n, "pads", 4, pads, 0, st);
+    qc_tfl_attr_ints(n, "output_padding", 2, more, 0, st);
     return qc_tfl_finish(n, qc_tfl_add(n, QC_OP_ConvTranspose, in[2] ? 3 : 2, in, n->name, st), QC_TFL_CHANNELS_FIRST,
                          st);
 }
@@ -242,9 +234,8 @@ static bool dense(struct qc_tfl_node *n, struct qc_status *st)
     if (qc_tfl_option(n, "weights_format")) return qc_fail(st, QC_UNSUPPORTED, "its weights are shuffled");
     const struct qc_shape k = *qc_tfl_shape(n, in[1]);
     struct qc_tfl_value *data = as_rows(n, x, k.dim[1], st);
-    if (!data || !(in[0] = qc_tfl_real(n, data, QC_TFL_IN_FILE, st)) ||
-        !bias(&in[2], n, 2, x, n->inputs[1], k.dim[0], st))
-        return false;
+    in[0] = qc_tfl_real(n, data, QC_TFL_IN_FILE, st);
+    in[2] = bias(n, 2, x, n->inputs[1], k.dim[0], st);
     qc_tfl_attr(n, QC_INT("transB", 1));
     const qc_id id = qc_tfl_add(n, QC_OP_Gemm, in[2] ? 3 : 2, in, n->name, st);
     const bool keeps = qc_tfl_option(n, "keep_num_dims") && x->shape.rank > 2;
@@ -258,7 +249,7 @@ static bool dense(struct qc_tfl_node *n, struct qc_status *st)
     flat.outputs = list;
     flat.output_count = 1;
     own.stale_shape = true;
-    if (!id || !qc_tfl_finish(&flat, id, QC_TFL_IN_FILE, st)) return false;
+    qc_tfl_finish(&flat, id, QC_TFL_IN_FILE, st);
     return qc_tfl_define_stored(n, 0, qc_tfl_reshape(n, own.stored[QC_TFL_IN_FILE], (size_t)x->shape.rank, dims, st),
                                 QC_TFL_IN_FILE, st);
 }
@@ -270,10 +261,7 @@ static qc_id turned(struct qc_tfl_node *n, size_t i, bool turn, struct qc_status
     struct qc_tfl_value *v = perm ? qc_tfl_input(n, i, st) : NULL;
     if (!v) return 0;
     const int rank = v->shape.rank;
-    if (rank < 2) {
-        qc_fail(st, QC_BAD_INPUT, "input %zu has %d axes, expected 2 or more", i, rank);
-        return 0;
-    }
+    if (rank < 2) return qc_fail(st, QC_BAD_INPUT, "input %zu has %d axes, expected 2 or more", i, rank);
     for (int k = 0; k < rank; k++) perm[k] = k;
     perm[rank - 2] = rank - 1;
     perm[rank - 1] = rank - 2;
@@ -286,8 +274,7 @@ static bool matmul(struct qc_tfl_node *n, struct qc_status *st)
 {
     const qc_id in[2] = {turned(n, 0, qc_tfl_option(n, "adj_x") != 0, st),
                          turned(n, 1, qc_tfl_option(n, "adj_y") != 0, st)};
-    return in[0] && in[1] &&
-           qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_MatMul, 2, in, n->name, st), QC_TFL_IN_FILE, st);
+    return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_MatMul, 2, in, n->name, st), QC_TFL_IN_FILE, st);
 }
 
 /* --- Images --- */
@@ -303,7 +290,7 @@ static bool resize(struct qc_tfl_node *n, struct qc_status *st)
     const struct qc_shape *s = qc_tfl_shape(n, in[0]);
     const int64_t all[4] = {s->dim[0], s->dim[1], size[0], size[1]};
     const bool fixed = s->dim[0] > 0;
-    if (!(in[3] = qc_tfl_int_list(n, fixed ? 4 : 2, fixed ? all : size, st))) return false;
+    in[3] = qc_tfl_int_list(n, fixed ? 4 : 2, fixed ? all : size, st);
     if (!fixed) qc_tfl_attr(n, QC_INTS("axes", 2, axes));
     if (!nearest) qc_tfl_attr(n, QC_STRING("mode", "linear"));
     if (nearest) qc_tfl_attr(n, QC_STRING("nearest_mode", corners || half ? "round_prefer_ceil" : "floor"));

@@ -5,15 +5,12 @@
 /* Input i as int64 values. */
 static qc_id int_values(struct qc_tfl_node *n, size_t i, struct qc_status *st)
 {
-    struct qc_tfl_value *v = qc_tfl_input(n, i, st);
-    return v ? qc_tfl_cast(n, qc_tfl_stored(n, v, QC_TFL_IN_FILE, st), QC_I64, st) : 0;
+    return qc_tfl_cast(n, qc_tfl_stored(n, qc_tfl_input(n, i, st), QC_TFL_IN_FILE, st), QC_I64, st);
 }
 
 /* Result 0 of a node whose inputs are ready; its integers have the type of the file. */
 static bool made(struct qc_tfl_node *n, enum qc_op op, unsigned count, const qc_id *in, struct qc_status *st)
 {
-    for (unsigned i = 0; i < count; i++)
-        if (!in[i]) return false;
     return qc_tfl_define_stored(n, 0, qc_tfl_add(n, op, count, in, n->stored_name, st), QC_TFL_IN_FILE, st);
 }
 
@@ -33,19 +30,15 @@ static bool zeros_like(struct qc_tfl_node *n, struct qc_status *st)
     const int64_t zero = 0;
     if (!v) return false;
     if (n->outputs[0]->quantized) return qc_fail(st, QC_UNSUPPORTED, "its result is quantized");
-    const qc_id x = qc_tfl_stored(n, v, QC_TFL_IN_FILE, st), one = x ? qc_tfl_int_list(n, 1, &zero, st) : 0;
-    const qc_id in[2] = {qc_tfl_cast(n, one, n->outputs[0]->dtype, st),
-                         x ? qc_tfl_add(n, QC_OP_Shape, 1, &x, NULL, st) : 0};
+    const qc_id x = qc_tfl_stored(n, v, QC_TFL_IN_FILE, st), one = qc_tfl_int_list(n, 1, &zero, st);
+    const qc_id in[2] = {qc_tfl_cast(n, one, n->outputs[0]->dtype, st), qc_tfl_add(n, QC_OP_Shape, 1, &x, NULL, st)};
     return made(n, QC_OP_Expand, 2, in, st);
 }
 
 static bool range(struct qc_tfl_node *n, struct qc_status *st)
 {
     qc_id in[3] = {0};
-    for (size_t i = 0; i < 3; i++) {
-        struct qc_tfl_value *v = qc_tfl_input(n, i, st);
-        if (!v || !(in[i] = qc_tfl_stored(n, v, QC_TFL_IN_FILE, st))) return false;
-    }
+    for (size_t i = 0; i < 3; i++) in[i] = qc_tfl_stored(n, qc_tfl_input(n, i, st), QC_TFL_IN_FILE, st);
     return made(n, QC_OP_Range, 3, in, st);
 }
 
@@ -54,7 +47,7 @@ static bool rank(struct qc_tfl_node *n, struct qc_status *st)
     const struct qc_tfl_value *v = qc_tfl_input(n, 0, st);
     if (!v) return false;
     const qc_id scalar = qc_tfl_int(n, v->shape.rank, st);
-    return scalar && qc_tfl_define_stored(n, 0, qc_tfl_cast(n, scalar, n->outputs[0]->dtype, st), QC_TFL_IN_FILE, st);
+    return qc_tfl_define_stored(n, 0, qc_tfl_cast(n, scalar, n->outputs[0]->dtype, st), QC_TFL_IN_FILE, st);
 }
 
 /* Indices, depth, the number at the index and that elsewhere. */
@@ -67,7 +60,6 @@ static bool one_hot(struct qc_tfl_node *n, struct qc_status *st)
         if (!v) return false;
         if (!qc_tfl_alike(v, n->outputs[0])) return qc_fail(st, QC_UNSUPPORTED, "its result has other parameters");
         values[i] = qc_tfl_reshape(n, qc_tfl_stored(n, v, QC_TFL_IN_FILE, st), 1, one, st);
-        if (!values[i]) return false;
     }
     struct qc_tfl_node own = *n;
     own.attr_count = 0;
@@ -100,13 +92,10 @@ static bool block_sizes(int64_t block[2], int64_t border[4], struct qc_tfl_node 
 /* The image of an operator on blocks, in the order of the file. */
 static qc_id block_image(struct qc_shape *s, struct qc_tfl_node *n, struct qc_status *st)
 {
-    struct qc_tfl_value *v = qc_tfl_input(n, 0, st);
-    const qc_id x = v ? qc_tfl_real(n, v, QC_TFL_IN_FILE, st) : 0;
-    if (!x) return 0;
+    const qc_id x = qc_tfl_real(n, qc_tfl_input(n, 0, st), QC_TFL_IN_FILE, st);
     *s = *qc_tfl_shape(n, x);
     if (s->rank == 4 && s->dim[1] > 0 && s->dim[2] > 0 && s->dim[3] > 0) return x;
-    qc_fail(st, QC_UNSUPPORTED, "its input is not an image of known size");
-    return 0;
+    return qc_fail(st, QC_UNSUPPORTED, "its input is not an image of known size");
 }
 
 /* Pads height and width, and moves the places inside a block in front of the batch. */
@@ -123,7 +112,7 @@ static bool space_to_batch(struct qc_tfl_node *n, struct qc_status *st)
         return qc_fail(st, QC_BAD_INPUT, "its blocks do not fit an image of %lld x %lld", (long long)height,
                        (long long)width);
     const qc_id in[2] = {x, qc_tfl_int_list(n, 8, pads, st)};
-    if (!in[1] || !(x = qc_tfl_add(n, QC_OP_Pad, 2, in, NULL, st))) return false;
+    x = qc_tfl_add(n, QC_OP_Pad, 2, in, NULL, st);
     const int64_t apart[] = {-1, height / block[0], block[0], width / block[1], block[1], s.dim[3]},
                   together[] = {-1, height / block[0], width / block[1], s.dim[3]};
     x = qc_tfl_transpose(n, qc_tfl_reshape(n, x, 6, apart, st), 6, places_first, NULL, st);
@@ -146,8 +135,6 @@ static bool batch_to_space(struct qc_tfl_node *n, struct qc_status *st)
     x = qc_tfl_transpose(n, qc_tfl_reshape(n, x, 6, apart, st), 6, places_back, NULL, st);
     const qc_id in[4] = {qc_tfl_reshape(n, x, 4, together, st), qc_tfl_int_list(n, 2, begin, st),
                          qc_tfl_int_list(n, 2, end, st), qc_tfl_int_list(n, 2, axes, st)};
-    for (int i = 0; i < 4; i++)
-        if (!in[i]) return false;
     return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Slice, 4, in, n->name, st), QC_TFL_IN_FILE, st);
 }
 

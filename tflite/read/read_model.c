@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/scope.h"
 #include "tflite/read/tflite_reading.h"
 
 /* --- Inputs and outputs --- */
@@ -45,13 +46,12 @@ static struct qc_tfl_value *port(struct qc_tfl_reader *r, const struct qc_fb_vec
                                  struct qc_status *st)
 {
     const int64_t at = qc_fb_vector_int(list, i);
-    if (at < 0 || at >= (int64_t)r->value_count) {
+    struct qc_tfl_value *v = at < 0 || at >= (int64_t)r->value_count ? NULL : &r->values[at];
+    if (v && v->dtype != QC_NONE) return v;
+    if (v)
+        qc_fail(st, QC_UNSUPPORTED, "%s '%.200s' has a type that is not handled", what, v->name);
+    else
         qc_fail(st, QC_BAD_INPUT, "%s %zu is tensor %lld of %zu", what, i, (long long)at, r->value_count);
-        return NULL;
-    }
-    struct qc_tfl_value *v = &r->values[at];
-    if (v->dtype != QC_NONE) return v;
-    qc_fail(st, QC_UNSUPPORTED, "%s '%.200s' has a type that is not handled", what, v->name);
     return NULL;
 }
 
@@ -66,9 +66,8 @@ static bool add_inputs(struct qc_tfl_reader *r, const struct qc_fb_table *signat
             return qc_fail(st, QC_BAD_INPUT, "input '%.200s' is a constant, or there twice", v->name);
         v->stored[QC_TFL_IN_FILE] =
             qc_graph_add_input(r->g, v->input_name ? v->input_name : v->name, v->dtype, &v->shape, st);
-        if (!v->stored[QC_TFL_IN_FILE]) return false;
     }
-    return true;
+    return st->code == QC_OK;
 }
 
 static bool add_outputs(struct qc_tfl_reader *r, const struct qc_fb_table *signature, struct qc_status *st)
@@ -79,7 +78,7 @@ static bool add_outputs(struct qc_tfl_reader *r, const struct qc_fb_table *signa
     if (!read_port_names(r, signature, QC_TFL_SignatureDef_outputs, st)) return false;
     for (size_t i = 0; i < list.count; i++) {
         struct qc_tfl_value *v = port(r, &list, i, "output", st);
-        const qc_id id = v ? qc_tfl_stored(&none, v, QC_TFL_IN_FILE, st) : 0;
+        const qc_id id = qc_tfl_stored(&none, v, QC_TFL_IN_FILE, st);
         if (!id || !qc_tfl_refer(r, strlen(v->name), 1, st) ||
             !qc_graph_add_output(r->g, v->output_name ? v->output_name : v->name, id, st))
             return false;
@@ -132,16 +131,15 @@ static bool read_model(struct qc_tfl_reader *r, struct qc_model_info *info, stru
                        (int)QC_TFL_VERSION);
     if (!graphs.count) return qc_fail(st, QC_BAD_INPUT, "the model has no graph");
     r->subgraph = qc_fb_vector_table(&graphs, 0);
-    if (graphs.count > 1 && !qc_lines_add(&r->all->notes, r->g->arena, st,
-                                          "has %zu graphs; the first one is read, others belong to its operators or to "
-                                          "other signatures",
-                                          graphs.count))
-        return false;
+    if (graphs.count > 1)
+        qc_lines_add(&r->all->notes, r->g->arena, st,
+                     "has %zu graphs; the first one is read, others belong to its operators or to other signatures",
+                     graphs.count);
     const struct qc_fb_table signature = signature_of(r);
     const char *name = qc_fb_string(&r->subgraph, QC_TFL_SubGraph_name);
     r->g->opset = OPSET;
     r->g->name = qc_arena_strdup(r->g->arena, *name ? name : "main", st);
-    return r->g->name && qc_tfl_read_values(r, st) && add_inputs(r, &signature, st) && read_operators(r, st) &&
+    return st->code == QC_OK && qc_tfl_read_values(r, st) && add_inputs(r, &signature, st) && read_operators(r, st) &&
            add_outputs(r, &signature, st) && qc_tfl_add_variables(r, st) && read_info(info, r, st);
 }
 
@@ -153,26 +151,17 @@ bool qc_tflite_import_memory(struct qc_graph **out, struct qc_model_info *info, 
     struct qc_tfl_reader r = {
         .bytes = bytes, .size = size, .arena = qc_arena_new(), .g = qc_graph_new(st), .all = &all};
     struct qc_model_info found;
-    bool ok = false;
-    if (!r.arena) qc_fail_memory(st, sizeof r);
-    if (!r.arena || !r.g) goto out;
-    if (!qc_is_tflite(bytes, size)) {
-        qc_fail(st, QC_BAD_INPUT, "not a TensorFlow Lite model: bytes 4 to 7 are not TFL3");
-        goto out;
-    }
-    r.g->budget = budget;
-    if (!qc_fb_open(&r.model, &qc_tfl_schema, QC_TFL_TABLE_Model, bytes, size, st)) goto out;
-    /* Weights are copied into the graph. */
-    if (!qc_budget_hold(&budget, size, st) || !read_model(&r, &found, st)) goto out;
-    if (info) *info = found;
-    *out = r.g;
-    r.g = NULL;
-    ok = true;
-out:
-    qc_graph_free(r.g);
+    if (r.g) r.g->budget = budget;
+    /* The budget: weights are copied into the graph. */
+    const bool ok = r.g &&
+                    (qc_is_tflite(bytes, size) ||
+                     qc_fail(st, QC_BAD_INPUT, "not a TensorFlow Lite model: bytes 4 to 7 are not TFL3")) &&
+                    qc_fb_open(&r.model, &qc_tfl_schema, QC_TFL_TABLE_Model, bytes, size, st) &&
+                    qc_budget_hold(&budget, size, st) && read_model(&r, &found, st);
+    if (ok && info) *info = found;
     qc_arena_free(r.arena);
     qc_index_free(&all.stored_index);
-    return ok;
+    return QC_HAND_OVER(ok, out, r.g, qc_graph_free);
 }
 
 bool qc_tflite_import(struct qc_graph **out, struct qc_model_info *info, const char *path, size_t memory_limit,
@@ -182,7 +171,6 @@ bool qc_tflite_import(struct qc_graph **out, struct qc_model_info *info, const c
     QC_ARENA_SCOPE *a = qc_arena_new();
     void *bytes;
     size_t size;
-    if (!a) return qc_fail_memory(st, 1);
     return (qc_budget_file(&budget, path, 2, st) && qc_file_read(&bytes, &size, path, a, st) &&
             qc_tflite_import_memory(out, info, bytes, size, memory_limit, st)) ||
            qc_where(st, "%s", path);

@@ -125,8 +125,6 @@ qc_id qc_tfl_add(struct qc_tfl_node *n, enum qc_op op, unsigned count, const qc_
                                     .attrs = n->attrs,
                                     .output_names = name ? &name : NULL};
     n->attr_count = 0;
-    for (unsigned i = 0; i < count; i++)
-        if (!in[i] && st->code != QC_OK) return 0;
     return qc_graph_add(n->r->g, &def, st);
 }
 
@@ -144,7 +142,7 @@ qc_id qc_tfl_reshape(struct qc_tfl_node *n, qc_id id, size_t rank, const int64_t
     struct qc_tfl_node own = *n;
     own.attr_count = 0;
     const qc_id in[2] = {id, id ? qc_tfl_int_list(n, rank, dims, st) : 0};
-    return in[1] ? qc_tfl_add(&own, QC_OP_Reshape, 2, in, NULL, st) : 0;
+    return id ? qc_tfl_add(&own, QC_OP_Reshape, 2, in, NULL, st) : 0;
 }
 
 qc_id qc_tfl_cast(struct qc_tfl_node *n, qc_id id, enum qc_dtype to, struct qc_status *st)
@@ -159,10 +157,7 @@ qc_id qc_tfl_cast(struct qc_tfl_node *n, qc_id id, enum qc_dtype to, struct qc_s
 static qc_id constant(struct qc_tfl_node *n, enum qc_dtype t, const struct qc_shape *shape, const void *data,
                       struct qc_status *st)
 {
-    struct qc_tensor *made = qc_tensor_of(t, shape, data, st);
-    const qc_id id = made ? qc_graph_add_constant(n->r->g, NULL, made, st) : 0;
-    qc_tensor_unref(made);
-    return id;
+    return qc_graph_add_made_constant(n->r->g, NULL, qc_tensor_of(t, shape, data, st), st);
 }
 
 qc_id qc_tfl_int_list(struct qc_tfl_node *n, size_t count, const int64_t *v, struct qc_status *st)
@@ -219,10 +214,8 @@ qc_id qc_tfl_operand(struct qc_tfl_node *n, size_t i, enum qc_tfl_layout layout,
     if (!v) return 0;
     if (layout == QC_TFL_IN_FILE || v->shape.rank == 4 || !v->data) return qc_tfl_real(n, v, layout, st);
     if (is_one_number(v)) return qc_tfl_real(n, v, QC_TFL_IN_FILE, st);
-    if (v->shape.rank > 4 || v->scales.count > 1) {
-        qc_fail(st, QC_UNSUPPORTED, "input %zu has %d axes", i, v->shape.rank);
-        return 0;
-    }
+    if (v->shape.rank > 4 || v->scales.count > 1)
+        return qc_fail(st, QC_UNSUPPORTED, "input %zu has %d axes", i, v->shape.rank);
     struct qc_shape shape = {.rank = 4};
     for (int k = 0; k < 4; k++) {
         const int own = k - (4 - v->shape.rank);
@@ -344,7 +337,7 @@ static bool read_operator(struct qc_tfl_reader *r, const struct qc_fb_table *op,
     n.name = n.output_count ? n.outputs[0]->name : n.info->name;
     n.stored_name =
         n.output_count && n.outputs[0]->quantized ? qc_arena_printf(r->arena, st, "%s_quantized", n.name) : n.name;
-    if (!n.stored_name) return false;
+    if (st->code != QC_OK) return false;
     return row->form(&n, st) || qc_where(st, "'%.200s'", n.name);
 }
 

@@ -381,6 +381,7 @@ static qc_id stored_of(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tf
 
 qc_id qc_tfl_real(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tfl_layout layout, struct qc_status *st)
 {
+    if (!v) return 0;
     const qc_id stored = v->real[layout] ? 0 : stored_of(n, v, layout, st);
     if (!stored || !v->quantized) return v->real[layout] ? v->real[layout] : stored;
     const int axis = layout == QC_TFL_CHANNELS_FIRST ? (int)qc_tfl_to_file[v->axis] : v->axis;
@@ -390,7 +391,7 @@ qc_id qc_tfl_real(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tfl_lay
 
 qc_id qc_tfl_stored(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tfl_layout layout, struct qc_status *st)
 {
-    return v->dequantized ? qc_tfl_real(n, v, layout, st) : stored_of(n, v, layout, st);
+    return !v || v->dequantized ? qc_tfl_real(n, v, layout, st) : stored_of(n, v, layout, st);
 }
 
 /* --- Results --- */
@@ -503,9 +504,7 @@ bool qc_tfl_finish(struct qc_tfl_node *n, qc_id id, enum qc_tfl_layout layout, s
     } else if (kind != QC_TFL_ACTIVATION_NONE && !storing_clips(v, bounds[kind][0], bounds[kind][1])) {
         qc_id in[3] = {id};
         const bool relu = kind == QC_TFL_ACTIVATION_RELU;
-        if (!relu &&
-            (!(in[1] = qc_tfl_number(n, bounds[kind][0], st)) || !(in[2] = qc_tfl_number(n, bounds[kind][1], st))))
-            return false;
+        for (int i = 0; i < 2 && !relu; i++) in[1 + i] = qc_tfl_number(n, bounds[kind][i], st);
         id = qc_tfl_add(n, relu ? QC_OP_Relu : QC_OP_Clip, relu ? 1 : 3, in, v->name, st);
     }
     return qc_tfl_define_real(n, 0, id, layout, st);

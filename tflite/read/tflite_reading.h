@@ -126,7 +126,7 @@ bool qc_tfl_refer(struct qc_tfl_reader *r, size_t count, size_t each, struct qc_
 bool qc_tfl_dense_data(const uint8_t **out, struct qc_arena *a, const struct qc_tfl_value *v, struct qc_status *st);
 
 /* Return the stored value, or its real value, in a layout; CHANNELS_FIRST requires four axes. Return 0 with a status
-   if the tensor is read before an operator computes it. */
+   if the tensor is read before an operator computes it, and 0 for v NULL: a missing input flows through. */
 qc_id qc_tfl_stored(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tfl_layout layout, struct qc_status *st);
 qc_id qc_tfl_real(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tfl_layout layout, struct qc_status *st);
 /* Returns a constant, dequantized, in another shape and order: the axes of `shape`, permuted by perm unless it is NULL.

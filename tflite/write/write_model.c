@@ -141,12 +141,11 @@ static bool write_nodes(struct qc_tfl_writer *w)
 {
     const struct qc_graph *g = w->g;
     if (g->carried) qc_tfl_out_refuse(w, NULL, "operators that qcalib carries through unchanged");
-    for (qc_id i = 1; i <= g->node_count; i++) {
-        const struct qc_node *n = &g->nodes[i];
+    QC_EACH_NODE(n, g) {
         const size_t refused = w->refused_count;
         for (unsigned k = 0; k < n->output_count; k++)
             if (!check_type(w, n, n->outputs + k)) return false;
-        if (w->done[i] || refused != w->refused_count) continue;
+        if (w->done[n->id] || refused != w->refused_count) continue;
         qc_tfl_writes *writes = qc_tfl_write_row(n->op)->writes;
         if (!(writes ? writes(w, n) : qc_tfl_out_refuse(w, n, "%s", not_written(n))) || w->st->code != QC_OK)
             return w->st->code == QC_OK ? qc_fail(w->st, QC_UNSUPPORTED, "%s", qc_op_info(n->op)->name) : false;

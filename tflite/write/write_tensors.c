@@ -45,8 +45,7 @@ bool qc_tfl_out_choose_orders(struct qc_tfl_writer *w)
     bool *last = QC_NEW_ARRAY(w->arena, bool, g->value_count + 1, w->st);
     if (!parent || !last) return false;
     qc_union_start(parent, g->value_count + 1);
-    for (qc_id i = 1; i <= g->node_count; i++) {
-        const struct qc_node *n = &g->nodes[i];
+    QC_EACH_NODE(n, g) {
         const bool any =
             qc_op_info(n->op)->unary || qc_tfl_write_row(n->op)->order == QC_TFL_ANY || is_channel_softmax(g, n);
         for (unsigned k = 0; any && k < n->input_count; k++)
@@ -57,8 +56,7 @@ bool qc_tfl_out_choose_orders(struct qc_tfl_writer *w)
                     qc_union_join(parent, a, b);
             }
     }
-    for (qc_id i = 1; i <= g->node_count; i++) {
-        const struct qc_node *n = &g->nodes[i];
+    QC_EACH_NODE(n, g) {
         if (qc_tfl_write_row(n->op)->order != QC_TFL_LAST_ONLY) continue;
         if (has_orders(g, n->inputs[0])) last[qc_union_root(parent, n->inputs[0])] = true;
         if (has_orders(g, n->outputs)) last[qc_union_root(parent, n->outputs)] = true;
