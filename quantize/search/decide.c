@@ -21,13 +21,6 @@
    Calibration on quantized inputs is closer to inference, but ranges and biases that are fitted one by one can be worse
    in total (docs/decisions/0018-propagate-keeps-activations.md). */
 
-/* Counts the cost of both jobs in p->calibration. */
-static void spend(struct qc_network *net)
-{
-    net->calibration->cost = net->unpropagated->calibration->cost;
-    net->calibration->solve_seconds += net->unpropagated->calibration->solve_seconds;
-}
-
 /* Compares the outputs of the plain job and of the propagated one. */
 static bool compare_with_plain(bool *better, struct qc_race_result *g, const struct qc_network *net,
                                struct qc_status *st)
@@ -63,7 +56,9 @@ static bool plain_or_propagated(struct qc_network *net, struct qc_status *st)
                 "--propagate is left out: on %zu samples the outputs gain %+.2f dB with it, which is worth %+.2f dB, "
                 "less than %g",
                 g.units * qc_dataset_unit_samples(net->setup->data), g.gain, g.worth, QC_PROPAGATE_GAIN_DB);
-        spend(net);
+        /* the cost of both jobs counts */
+        net->calibration->cost = net->unpropagated->calibration->cost;
+        net->calibration->solve_seconds += net->unpropagated->calibration->solve_seconds;
     }
     return ok;
 }
