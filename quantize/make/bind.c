@@ -6,9 +6,7 @@
 #include "calib/accumulator/fit_accumulator.h"
 #include "calib/sequential/sequential.h"
 #include "calib/weights/round_weights.h"
-#include "quantize/make/collecting.h"
 #include "quantize/make/make.h"
-#include "quantize/make/target_limits.h"
 
 /* Fits ranges to narrow accumulators. With statistics alone the data are NULL and sums are not observed. */
 static bool fit_accumulators(struct qc_network *net, struct qc_status *st)

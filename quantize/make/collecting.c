@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/make/collecting.h"
 #include "base/sha256.h"
 #include "quantize/make/evidence.h"
+#include "quantize/make/make.h"
 
 #include <stdio.h>
 #include <stdlib.h>

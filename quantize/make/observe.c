@@ -11,7 +11,6 @@
 #include "calib/statistics/collection.h"
 #include "calib/weights/round_weights.h"
 #include "graph/core/qlinear.h"
-#include "quantize/make/collecting.h"
 #include "quantize/make/make.h"
 #include "rewrite/canonical/canonical.h"
 #include "rewrite/passes/channels.h"

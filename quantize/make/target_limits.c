@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/make/target_limits.h"
+#include "quantize/make/make.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The layers of a finished network: their parameters, errors, histograms and channels. */
-#include "quantize/report/quantize_report.h"
+#include "quantize/report/record.h"
 
 #include <float.h>
 #include <math.h>

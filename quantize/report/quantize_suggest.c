@@ -13,7 +13,7 @@
 #include "calib/trials/trials.h"
 #include "quantize/report/command_text.h"
 #include "quantize/report/job_report.h"
-#include "quantize/report/quantize_report.h"
+#include "quantize/report/record.h"
 
 /* An op that adds noise. */
 struct qc_noise_point {

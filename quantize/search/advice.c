@@ -12,11 +12,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "quantize/search/attempts.h"
 #include "quantize/search/cost.h"
-#include "quantize/search/fallback.h"
-#include "quantize/search/limits.h"
 #include "quantize/search/race.h"
-#include "quantize/search/score.h"
 
 /* The work of advice, in multiply-adds of the float network (quantize/search/cost.h). Work, not time, decides what
    advice tries, so the report does not depend on the machine or its load. */

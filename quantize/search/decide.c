@@ -7,14 +7,9 @@
 #include "calib/ablation.h"
 #include "calib/metrics/measure.h"
 #include "calib/trials/trials.h"
-#include "quantize/make/collecting.h"
 #include "quantize/make/evidence.h"
 #include "quantize/make/make.h"
-#include "quantize/make/target_limits.h"
-#include "quantize/search/limits.h"
 #include "quantize/search/race.h"
-#include "quantize/search/scale_channels.h"
-#include "quantize/search/score.h"
 #include "quantize/setup/model.h"
 
 /* Keeps --propagate only if it improves the outputs: the job without it is made too, and both run on samples.

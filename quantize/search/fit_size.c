@@ -12,10 +12,8 @@
 #include "calib/metrics/sensitivity.h"
 #include "graph/core/uses.h"
 #include "quantize/report/command_text.h"
-#include "quantize/report/quantize_report.h"
-#include "quantize/search/fallback.h"
-#include "quantize/search/limits.h"
-#include "quantize/search/size_frontier.h"
+#include "quantize/report/record.h"
+#include "quantize/search/attempts.h"
 #include "rewrite/passes/partition.h"
 
 /* The widths of weights. 16 bits are for tables whose rows are gathered alone, with weights in blocks: with all

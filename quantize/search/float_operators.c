@@ -12,10 +12,9 @@
 #include "base/index.h"
 #include "calib/metrics/sensitivity.h"
 #include "quantize/make/evidence.h"
-#include "quantize/report/quantize_report.h"
+#include "quantize/report/record.h"
+#include "quantize/search/attempts.h"
 #include "quantize/search/cost.h"
-#include "quantize/search/fallback.h"
-#include "quantize/search/limits.h"
 
 /* The estimates are those of ONNX Runtime, which computes in float as well. Options that place single operators or give
    them types are not overruled. */

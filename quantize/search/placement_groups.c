@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/placement_groups.h"
+#include "quantize/search/searches.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,6 @@
 #include "base/union_find.h"
 #include "graph/core/function.h"
 #include "graph/core/multiply_adds.h"
-#include "quantize/search/limits.h"
 #include "rewrite/passes/partition.h"
 
 struct finding {

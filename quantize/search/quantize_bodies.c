@@ -11,7 +11,6 @@
 #include "graph/core/body.h"
 #include "quantize/make/bodies.h"
 #include "quantize/make/evidence.h"
-#include "quantize/search/limits.h"
 
 /* Runs the samples of p through p->real and keeps the inputs of the bodies of p->evidence->bodies->of: evenly spread
    runs, at most QC_BODY_SAMPLES_MAX and QC_BODY_SAMPLES_BYTES for each body (less with --memory-limit). With

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "graph/text/text.h"
-#include "quantize/search/scale_channels.h"
+#include "quantize/search/searches.h"
 #include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "quantize/job.h"
-#include "quantize/search/fallback.h"
+#include "quantize/search/attempts.h"
 #include "tests/extent.h"
 #include "tests/quantize/made_network.h"
 

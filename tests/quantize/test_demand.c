@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "graph/text/text.h"
-#include "quantize/search/fallback.h"
-#include "quantize/search/limits.h"
+#include "quantize/search/attempts.h"
+#include "quantize/search/searches.h"
 #include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"

@@ -3,8 +3,8 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-#include "quantize/search/limits.h"
 #include "quantize/search/race.h"
+#include "quantize/search/searches.h"
 
 enum { UNITS_MOST = 256, CANDIDATES_MOST = 6 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 
-#include "quantize/search/size_frontier.h"
+#include "quantize/search/searches.h"
 
 static struct qc_arena *arena;
 static struct qc_status st;

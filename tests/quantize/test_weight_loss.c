@@ -5,7 +5,7 @@
 
 #include "arith/float_level.h"
 #include "graph/core/parameters.h"
-#include "quantize/report/quantize_report.h"
+#include "quantize/report/record.h"
 
 enum { SCALES = 512 };
 
