@@ -10,7 +10,7 @@
 #include "cli/program.h"
 #include "cli/terminal/screen.h"
 #include "quantize/interface/inputs.h"
-#include "quantize/make/collecting.h"
+#include "quantize/make/make.h"
 
 enum { TAG = 1, CHUNK = 1 << 28 /* bytes in one message: counts of MPI are int */ };
 

@@ -9,7 +9,7 @@
 #include "library/public.h"
 #include "quantize/options/option_value.h"
 #include "quantize/search/own_metric.h"
-#include "quantize/setup/sample_warnings.h"
+#include "quantize/setup/model.h"
 
 static bool data_there(const struct qcalib_job *call, const char *function, const char *what, struct qc_status *st)
 {

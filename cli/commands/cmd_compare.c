@@ -64,16 +64,6 @@ static struct qc_json *layer_json(const struct qc_compared_models *c, size_t i)
     return o;
 }
 
-/* Prints the differences between the targets. */
-static void print_targets(const struct qc_target_pair *t)
-{
-    for (size_t i = 0; i < qc_json_size(t->of[0]); i++) {
-        const char *first = qc_json_text(qc_json_at(t->of[0], i)), *second = qc_json_text(qc_json_at(t->of[1], i));
-        if (!i || strcmp(first, second) != 0)
-            qc_say("%-22s %-26s %s\n", i ? qc_json_key(t->of[0], i) : "", first, second);
-    }
-}
-
 static struct qc_json *comparison_json(const struct qc_compared_models *c, const struct qc_target_pair *targets,
                                        const struct qc_warnings *w)
 {
@@ -288,7 +278,13 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
     if (o->json)
         ok = qc_print_json(comparison_json(&c, &targets, w), st);
     else if (!o->quiet) {
-        print_targets(&targets);
+        /* the differences between the targets */
+        for (size_t i = 0; i < qc_json_size(targets.of[0]); i++) {
+            const char *first = qc_json_text(qc_json_at(targets.of[0], i)),
+                       *second = qc_json_text(qc_json_at(targets.of[1], i));
+            if (!i || strcmp(first, second) != 0)
+                qc_say("%-22s %-26s %s\n", i ? qc_json_key(targets.of[0], i) : "", first, second);
+        }
         print_comparison(&c, o);
     }
     ok = (!o->json || ok) && check_tolerance(&c, o->job.demand.tolerance, st);

@@ -11,7 +11,7 @@
 #include "evaluate/evaluate.h"
 #include "quantize/options/option_value.h"
 #include "quantize/search/own_metric.h"
-#include "quantize/setup/sample_warnings.h"
+#include "quantize/setup/model.h"
 
 struct measured {
     const char *path;

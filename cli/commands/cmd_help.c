@@ -6,6 +6,7 @@
 #include "arith/contract.h"
 #include "base/words.h"
 #include "cli/commands/cmd.h"
+#include "cli/help_files.h"
 #include "cli/options/command_line.h"
 #include "cli/terminal/screen.h"
 #include "observers/observer.h"
@@ -122,7 +123,7 @@ static void help_command(unsigned c)
     }
 }
 
-/* Shell completion, generated from the tables. */
+/* Shell completion. */
 
 /* Returns the k-th listed option. */
 static const struct qc_option_info *option_of(unsigned k)
@@ -225,17 +226,8 @@ static bool takes_file(const struct qc_option_info *i)
            (strncmp(i->argument, "FILE", 4) == 0 || strcmp(i->argument, "DIR") == 0);
 }
 
-static bool list_words(const char *command)
+static void bash_values(void)
 {
-    return strcmp(command, "list") == 0;
-}
-
-static void bash(void)
-{
-    printf("# bash completion of qcalib\n_qcalib()\n{\n    local cur=${COMP_WORDS[COMP_CWORD]} "
-           "prev=${COMP_WORDS[COMP_CWORD-1]} command= words= w\n");
-    printf("    if [[ $cur == = ]]; then cur=; elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n");
-    printf("    COMPREPLY=()\n    case $prev in\n");
     for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
         const struct qc_option_info *i = option_of(k);
         if (!i->argument || i->bare) continue;
@@ -246,25 +238,16 @@ static void bash(void)
             fputs("COMPREPLY=($(compgen -f -- \"$cur\")); ", stdout);
         fputs("return ;;\n", stdout);
     }
-    printf("    esac\n    for w in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n        case $w in\n            ");
-    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) printf("%s%s", c ? "|" : "", command_of(c));
-    printf(") command=$w; break ;;\n        esac\n    done\n    case $command in\n");
+}
+
+static void bash_words(void)
+{
     for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) {
         printf("        %s%s) words=\"", command_of(c), c == QC_COMMAND_quantize ? "|''" : "");
         for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++)
             if (commands_of(k) & 1u << c) printf("--%s ", option_of(k)->name);
         fputs("\" ;;\n", stdout);
     }
-    printf("    esac\n    if [[ $cur == -* ]]; then\n        COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n        "
-           "return\n    fi\n");
-    printf("    case $command in\n        '') COMPREPLY=($(compgen -W \"");
-    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) printf("%s ", command_of(c));
-    printf("\" -- \"$cur\") $(compgen -f -- \"$cur\")) ;;\n        list) COMPREPLY=($(compgen -W \"");
-    choices(qc_command_info(QC_COMMAND_list)->operands, " ");
-    printf("\" -- \"$cur\")) ;;\n        help) COMPREPLY=($(compgen -W \"");
-    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) printf("%s ", command_of(c));
-    printf("\" -- \"$cur\")) ;;\n        *) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n    esac\n}\ncomplete -o "
-           "filenames -F _qcalib qcalib\n");
 }
 
 static void zsh_option(unsigned k)
@@ -288,44 +271,33 @@ static void zsh_option(unsigned k)
     printf("]%s' \\\n", i->argument ? ":file:_files" : "");
 }
 
-static void zsh(void)
+static void zsh_commands(void)
 {
-    printf("#compdef qcalib\n_qcalib() {\n    local command=quantize w\n    for w in ${words[2,CURRENT-1]}; do\n       "
-           " case $w in\n            ");
-    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) printf("%s%s", c ? "|" : "", command_of(c));
-    printf(") command=$w; break ;;\n        esac\n    done\n    if (( CURRENT == 2 )) && [[ $PREFIX != -* ]]; then\n   "
-           "     local -a commands=(\n");
     for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) {
         printf("            '%s:", command_of(c));
         quoted(qc_command_info(c)->summary, ":\\");
         fputs("'\n", stdout);
     }
-    printf("        )\n        _describe command commands\n        _files\n        return\n    fi\n    case $command "
-           "in\n");
+}
+
+static void zsh_options(void)
+{
     for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) {
         printf("        %s)\n            _arguments \\\n", command_of(c));
         for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++)
             if (commands_of(k) & 1u << c) zsh_option(k);
-        fputs("                ", stdout);
-        if (list_words(command_of(c))) {
-            fputs("'*:table:(list ", stdout);
+        if (c == QC_COMMAND_list) {
+            fputs("                '*:table:(list ", stdout);
             choices(qc_command_info(QC_COMMAND_list)->operands, " ");
-            fputs(")'\n", stdout);
+            fputs(")'\n            ;;\n", stdout);
         } else {
-            fputs("'*:file:_files'\n", stdout);
+            fputs("                '*:file:_files'\n            ;;\n", stdout);
         }
-        fputs("            ;;\n", stdout);
     }
-    printf("    esac\n}\n_qcalib \"$@\"\n");
 }
 
-static void fish(void)
+static void fish_options(void)
 {
-    printf("# fish completion of qcalib\ncomplete -c qcalib -n __fish_use_subcommand -a '");
-    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) printf("%s%s", c ? " " : "", command_of(c));
-    fputs("'\ncomplete -c qcalib -n '__fish_seen_subcommand_from list' -f -a '", stdout);
-    choices(qc_command_info(QC_COMMAND_list)->operands, " ");
-    fputs("'\n", stdout);
     for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
         const struct qc_option_info *i = option_of(k);
         fputs("complete -c qcalib", stdout);
@@ -345,7 +317,7 @@ static void fish(void)
     }
 }
 
-/* The manual page, generated from the tables with macros of man(7). */
+/* The manual page, with macros of man(7). */
 
 /* Prints text with troff's special characters escaped. */
 static void text(const char *s)
@@ -369,27 +341,8 @@ static void line(const char *s)
     putchar('\n');
 }
 
-static void section(const char *name)
+static void manual_options(void)
 {
-    printf(".SH %s\n", name);
-}
-
-static void commands_of_option(unsigned commands)
-{
-    const char *separator = "Commands: ";
-    if (commands == (1u << QC_CLI_COMMAND_COUNT) - 1) return;
-    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) {
-        if (!(commands & 1u << c)) continue;
-        printf("%s%s", separator, qc_command_info(c)->name);
-        separator = ", ";
-    }
-    fputs(".\n", stdout);
-}
-
-static void options(void)
-{
-    section("OPTIONS");
-    line("Options may precede or follow operands. Values follow as --name=VALUE or --name VALUE.");
     for (unsigned g = 0; g < QC_GROUP_COUNT; g++) {
         printf(".SS %s\n", qc_option_group_name((enum qc_option_group)g));
         for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
@@ -408,112 +361,68 @@ static void options(void)
                 putchar(')');
             }
             fputs(".\n", stdout);
-            commands_of_option(qc_cli_option_commands(o));
+            const unsigned commands = qc_cli_option_commands(o);
+            const char *separator = "Commands: ";
+            if (commands == (1u << QC_CLI_COMMAND_COUNT) - 1) continue;
+            for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) {
+                if (!(commands & 1u << c)) continue;
+                printf("%s%s", separator, qc_command_info(c)->name);
+                separator = ", ";
+            }
+            fputs(".\n", stdout);
         }
     }
 }
 
-static void paragraph(const char *const *lines, size_t n)
+static void manual_synopsis(void)
 {
-    for (size_t k = 0; k < n; k++) line(lines[k]);
-}
-#define PARAGRAPH(...)                                                                                                 \
-    paragraph((const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
-
-static void data_files(void)
-{
-    section("DATA FILES");
-    PARAGRAPH(
-        "--data and --eval take an HDF5 file, a .npz file, a .npy file, a folder of .npy files, or a folder of images",
-        "(JPEG, PNG, WebP). 'qcalib pack' makes one HDF5 file of images or arrays.");
-    section("IMAGES");
-    PARAGRAPH("The short side of an image is resized, and its centre is cut out, to the size of the model's input.",
-              "--image overrides this: resize=N crop=N layout=nchw|nhwc color=rgb|bgr|grey.",
-              "Pixels are 0 to 255; --preprocess says how they become the input: 'scale=1/255 mean=.485,.456,.406",
-              "std=.229,.224,.225', or the name of a convention: imagenet, tensorflow, caffe, yolo.",
-              "In --eval, folders inside the folder are labels, in sorted order.",
-              "An image that cannot be decoded is left out with a warning; with --strict it is an error.");
-    section("ARRAYS");
-    PARAGRAPH(
-        "A .npz file holds one array for each model input, named as the input; a .npy file is for models with one",
-        "input. The first axis is the sample. labels and target in a .npz file mean the same as in HDF5.");
-    section("HDF5 FILES");
-    PARAGRAPH("One data set per model input, first axis = sample, any float or integer type.",
-              "Numeric attributes scale, mean and std (one value, or one per channel of axis 1)",
-              "become (x*scale - mean)/std.", "A data set of the input's rank is cut into batches along axis 0;",
-              "a data set with one more axis holds whole inputs.",
-              "A model with a fixed batch of B takes B samples at a time; a remainder is dropped with a warning.",
-              "labels (integer, one per sample) gives top-1 and top-5;",
-              "target (shaped like the output) gives MSE and PSNR.");
-    section("CONFIGURATION");
-    PARAGRAPH("The file of --config is a JSON object: option names without dashes as keys;",
-              "strings, numbers, true or false as values, arrays for repeatable options.",
-              "The command line wins. Keys of other commands are ignored, so one file can serve all commands.");
-}
-
-static void exit_codes(void)
-{
-    static const struct {
-        enum qc_code code;
-        const char *meaning;
-    } codes[] = {
-        {QC_OK, "done"},
-        {QC_DEMAND, "a demand was not met (--require-integer, --max-drop, --min-sqnr, --max-nll, --size, --tolerance)"},
-        {QC_USAGE, "wrong command line"},
-        {QC_BAD_INPUT, "bad input: damaged, hostile, inconsistent"},
-        {QC_UNSUPPORTED, "unsupported op, type or opset"},
-        {QC_MACHINE, "failure of the machine: memory, disk, file permissions"},
-        {QC_INTERRUPTED, "interrupted"},
-    };
-    section("EXIT STATUS");
-    line("With any exit code, no partial output file is left and no existing output is damaged.");
-    for (size_t k = 0; k < sizeof codes / sizeof *codes; k++) {
-        printf(".TP\n.B %d\n", (int)codes[k].code);
-        line(codes[k].meaning);
-    }
-}
-
-static void example(const char *command)
-{
-    fputs(".PP\n.nf\n", stdout);
-    line(command);
-    fputs(".fi\n", stdout);
-}
-
-/* Prints the manual page: troff with man macros (man(7)). */
-static void help_man(void)
-{
-    printf(".TH QCALIB 1 \"\" \"qcalib %s\" \"User Commands\"\n", QC_VERSION);
-    section("NAME");
-    line("qcalib - calibrate and quantize neural networks");
-    section("SYNOPSIS");
     for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) {
-        const struct qc_command_info *i = qc_command_info(c);
         fputs(c ? ".br\n.B qcalib\n" : ".B qcalib\n", stdout);
-        printf(c == QC_COMMAND_quantize ? "[%s]" : "%s", i->name);
+        printf(c == QC_COMMAND_quantize ? "[%s]" : "%s", command_of(c));
         fputs(" [OPTION...] ", stdout);
-        line(i->operands);
+        line(qc_command_info(c)->operands);
     }
-    section("DESCRIPTION");
-    PARAGRAPH("Reads an fp32 ONNX model, runs it over samples (images, arrays or HDF5),",
-              "chooses quantization parameters, and writes an int8 ONNX graph and a report.",
-              "Results do not depend on the number of threads.");
-    section("COMMANDS");
+}
+
+static void manual_commands(void)
+{
     for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) {
-        const struct qc_command_info *i = qc_command_info(c);
-        printf(".TP\n.B %s\n", i->name);
-        text(i->summary);
+        printf(".TP\n.B %s\n", command_of(c));
+        text(qc_command_info(c)->summary);
         fputs(".\n", stdout);
     }
-    options();
-    data_files();
-    exit_codes();
-    section("ENVIRONMENT");
-    line("NO_COLOR, when set and not empty, turns colours off.");
-    section("EXAMPLES");
-    example("qcalib --data calib.h5 --method kl --eval test.h5 model.onnx");
-    example("qcalib eval model.onnx model.int8.onnx --data test.h5");
-    example("qcalib run model.onnx --data in.h5 -o out.h5");
+}
+
+/* Prints a file of cli/help. A line "%{...}" stands for lines that the tables give; "%{commands |}" in a line for the
+   names of all commands, with these separators. */
+static void print_file(const char *name)
+{
+    static const struct {
+        const char *mark;
+        void (*print)(void);
+    } parts[] = {
+        {"bash values", bash_values},         {"bash words", bash_words},           {"zsh commands", zsh_commands},
+        {"zsh options", zsh_options},         {"fish options", fish_options},       {"manual options", manual_options},
+        {"manual synopsis", manual_synopsis}, {"manual commands", manual_commands},
+    };
+    const struct qc_embedded *file = qc_help_files;
+    while (strcmp(file->name, name) != 0) file++;
+    const char *at = file->text;
+    for (const char *mark; (mark = strstr(at, "%{"));) {
+        const size_t length = strcspn(mark + 2, "}");
+        printf("%.*s", (int)(mark - at), at);
+        at = mark + length + 3;
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+            if (strlen(parts[i].mark) != length || strncmp(parts[i].mark, mark + 2, length) != 0) continue;
+            parts[i].print();
+            at++; /* the end of the line */
+        }
+        for (unsigned c = 0; strncmp(mark, "%{commands", 10) == 0 && c < QC_CLI_COMMAND_COUNT; c++)
+            printf("%.*s%s", c > 0, mark + 10, command_of(c));
+        if (strncmp(mark, "%{tables", 8) == 0) choices(qc_command_info(QC_COMMAND_list)->operands, " ");
+        if (strncmp(mark, "%{version", 9) == 0) fputs(QC_VERSION, stdout);
+    }
+    fputs(at, stdout);
 }
 
 bool qc_cmd_help(const struct qc_cli_options *o, struct qc_status *st)
@@ -528,10 +437,11 @@ bool qc_cmd_help(const struct qc_cli_options *o, struct qc_status *st)
         return true;
     }
     if (o->man || o->completion) {
-        if (o->man) help_man();
-        if (o->completion == QC_SHELL_BASH) bash();
-        if (o->completion == QC_SHELL_ZSH) zsh();
-        if (o->completion == QC_SHELL_FISH) fish();
+        static const char *const shells[] = {[QC_SHELL_BASH] = "completion.bash",
+                                             [QC_SHELL_ZSH] = "completion.zsh",
+                                             [QC_SHELL_FISH] = "completion.fish"};
+        if (o->man) print_file("manual.man");
+        if (o->completion) print_file(shells[o->completion]);
         return true;
     }
     if (o->operands.count == 0) {

@@ -59,31 +59,6 @@ static void print_ports(const char *label, const struct qc_json *ports, bool all
     say_rest(ports, count, "         ", label);
 }
 
-static void print_ops(const struct qc_json *ops, size_t nodes)
-{
-    int at = qc_say("ops      %zu:", nodes);
-    for (size_t most = nodes; most > 0; most--)
-        for (size_t i = 0; i < qc_json_size(ops); i++) {
-            if ((size_t)qc_json_value(qc_json_at(ops, i)) != most) continue;
-            if (at > 90) at = qc_say("\n        ") - 1;
-            at += qc_say(" %s %zu", qc_json_key(ops, i), most);
-        }
-    qc_say("\n");
-}
-
-static void print_quantized(const struct qc_json *list, bool verbose)
-{
-    size_t activations = 0, per_channel = 0;
-    const size_t count = qc_json_size(list);
-    for (size_t i = 0; i < count; i++) {
-        activations += strcmp(text(qc_json_at(list, i), "kind"), "activation") == 0;
-        per_channel += whole(qc_json_at(list, i), "scales") > 1;
-    }
-    if (count)
-        qc_say("int      %zu quantized values: %zu activations, %zu constants, %zu per channel%s\n", count, activations,
-               count - activations, per_channel, verbose ? "" : "; -v lists them");
-}
-
 static void print_values(const struct qc_json *v)
 {
     const struct qc_json *notes = qc_json_find(v, "notes"), *quantized = qc_json_find(v, "quantized"),
@@ -129,7 +104,16 @@ static void print_model(const struct qc_json *v, bool verbose)
                version);
     print_ports("input", qc_json_find(v, "inputs"), verbose);
     print_ports("output", qc_json_find(v, "outputs"), verbose);
-    print_ops(qc_json_find(v, "ops"), (size_t)whole(v, "nodes"));
+    const struct qc_json *ops = qc_json_find(v, "ops");
+    const size_t nodes = (size_t)whole(v, "nodes");
+    int at = qc_say("ops      %zu:", nodes);
+    for (size_t most = nodes; most > 0; most--)
+        for (size_t i = 0; i < qc_json_size(ops); i++) {
+            if ((size_t)qc_json_value(qc_json_at(ops, i)) != most) continue;
+            if (at > 90) at = qc_say("\n        ") - 1;
+            at += qc_say(" %s %zu", qc_json_key(ops, i), most);
+        }
+    qc_say("\n");
     if (qc_json_find(v, "carried")) {
         qc_say("not handled: %s", text(v, "carried"));
         if (followers)
@@ -139,7 +123,16 @@ static void print_model(const struct qc_json *v, bool verbose)
     }
     qc_say("weights  %s parameters, %s\n", QC_COUNT(whole(v, "parameters")), QC_BYTES(whole(v, "parameter_bytes")));
     if (qc_json_find(v, "macs")) qc_say("work     %s multiply-accumulates (batch 1)\n", QC_COUNT(whole(v, "macs")));
-    print_quantized(qc_json_find(v, "quantized"), verbose);
+    const struct qc_json *list = qc_json_find(v, "quantized");
+    size_t activations = 0, per_channel = 0;
+    const size_t count = qc_json_size(list);
+    for (size_t i = 0; i < count; i++) {
+        activations += strcmp(text(qc_json_at(list, i), "kind"), "activation") == 0;
+        per_channel += whole(qc_json_at(list, i), "scales") > 1;
+    }
+    if (count)
+        qc_say("int      %zu quantized values: %zu activations, %zu constants, %zu per channel%s\n", count, activations,
+               count - activations, per_channel, verbose ? "" : "; -v lists them");
     if (qc_json_find(v, "products"))
         qc_say("x86      exact without VNNI: %s; %llu of %llu products of int8 weights can saturate%s\n",
                saturating ? "no"

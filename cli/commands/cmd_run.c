@@ -84,24 +84,6 @@ static bool print_run_json(const struct job *j, struct qc_status *st)
     return qc_print_json(all, st);
 }
 
-static void print_run(const struct job *j)
-{
-    enum { LISTED = 8 };
-    const struct qc_graph *g = j->run.model.graph;
-    size_t samples = qc_dataset_samples(j->run.data);
-    qc_say("model    %s\n", j->run.model.path);
-    qc_say("data     %s, %s samples\n", qc_dataset_file(j->run.data), QC_COUNT(samples));
-    for (size_t k = 0; k < g->output_count && (k < LISTED || j->o->verbose); k++) {
-        const struct qc_shape s = qc_writer_shape(j->writer, k);
-        qc_say("output   %s %s %s\n", g->outputs[k].name, qc_dtype_info(j->types[k])->name, QC_SHAPE_STR(&s));
-    }
-    if (g->output_count > LISTED && !j->o->verbose)
-        qc_say("         and %zu more outputs; -v lists them\n", g->output_count - LISTED);
-    qc_say("time     %.2f s, %.0f samples/s, %u thread%s\n", j->run.seconds,
-           (double)samples / (j->run.seconds > 0 ? j->run.seconds : 1e-9), j->run.workers, qc_plural(j->run.workers));
-    qc_say("wrote    %s\n", j->o->output);
-}
-
 bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct job j = {.o = o, .arena = o->job.arena};
@@ -123,8 +105,22 @@ bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
     ok = true;
     if (o->json)
         ok = print_run_json(&j, st);
-    else if (!o->quiet)
-        print_run(&j);
+    else if (!o->quiet) {
+        enum { LISTED = 8 };
+        const struct qc_graph *g = j.run.model.graph;
+        size_t samples = qc_dataset_samples(j.run.data);
+        qc_say("model    %s\n", j.run.model.path);
+        qc_say("data     %s, %s samples\n", qc_dataset_file(j.run.data), QC_COUNT(samples));
+        for (size_t k = 0; k < g->output_count && (k < LISTED || j.o->verbose); k++) {
+            const struct qc_shape s = qc_writer_shape(j.writer, k);
+            qc_say("output   %s %s %s\n", g->outputs[k].name, qc_dtype_info(j.types[k])->name, QC_SHAPE_STR(&s));
+        }
+        if (g->output_count > LISTED && !j.o->verbose)
+            qc_say("         and %zu more outputs; -v lists them\n", g->output_count - LISTED);
+        qc_say("time     %.2f s, %.0f samples/s, %u thread%s\n", j.run.seconds,
+               (double)samples / (j.run.seconds > 0 ? j.run.seconds : 1e-9), j.run.workers, qc_plural(j.run.workers));
+        qc_say("wrote    %s\n", j.o->output);
+    }
     if (!o->quiet) qc_warnings_print(j.warnings, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
 out:
     qc_writer_free(j.writer);

@@ -68,12 +68,6 @@ void qc_interrupt_install(void)
     sigaction(SIGXFSZ, &act, NULL);
 }
 
-/* From this call on, the first signal waits for a poll without a limit: there is work to save. */
-static void interrupt_wait(void)
-{
-    waiting = 1;
-}
-
 static bool qc_interrupted(void)
 {
     return signals != 0;
@@ -103,53 +97,46 @@ static void clear(struct bar *p)
     p->drawn = false;
 }
 
-static void begin_bar(struct bar *p, const char *name)
-{
-    clear(p);
-    qc_text(p->name, sizeof p->name, "%s", name);
-    p->start = qc_seconds();
-    p->last = 0;
-}
-
-static void draw(struct bar *p, size_t done, size_t count, double t)
-{
-    char bar[BAR + 1];
-    double share = (double)done / (double)count, passed = t - p->start, rate = passed > 0 ? (double)done / passed : 0;
-    size_t full = (size_t)(share * BAR);
-    memset(bar, '-', BAR);
-    memset(bar, '#', full);
-    bar[BAR] = '\0';
-    qc_print(stderr, "\r%s [%s] %3.0f %%  %zu/%zu", p->name, bar, 100 * share, done, count);
-    if (rate > 0) qc_print(stderr, "  %.*f/s", rate < 10 ? 1 : 0, rate);
-    if (rate > 0 && passed > 0.5) {
-        unsigned long left = (unsigned long)((double)(count - done) / rate + 0.5);
-        qc_print(stderr, "  %lu:%02lu left", left / 60, left % 60);
-    }
-    fputs("\033[K", stderr);
-    fflush(stderr);
-    p->drawn = true;
-}
-
 static bool tell(void *user, const char *phase, size_t done, size_t count)
 {
     struct bar *p = user;
     if (!phase)
         clear(p);
-    else if (!count)
-        begin_bar(p, phase);
+    else if (!count) {
+        clear(p);
+        qc_text(p->name, sizeof p->name, "%s", phase);
+        p->start = qc_seconds();
+        p->last = 0;
+    }
     if (qc_interrupted()) return false;
     if (!p->shown || count == 0) return true;
     double t = qc_seconds();
     if (t - p->last >= every || done == count) {
         p->last = t;
-        draw(p, done, count, t);
+        char bar[BAR + 1];
+        double share = (double)done / (double)count, passed = t - p->start,
+               rate = passed > 0 ? (double)done / passed : 0;
+        size_t full = (size_t)(share * BAR);
+        memset(bar, '-', BAR);
+        memset(bar, '#', full);
+        bar[BAR] = '\0';
+        qc_print(stderr, "\r%s [%s] %3.0f %%  %zu/%zu", p->name, bar, 100 * share, done, count);
+        if (rate > 0) qc_print(stderr, "  %.*f/s", rate < 10 ? 1 : 0, rate);
+        if (rate > 0 && passed > 0.5) {
+            unsigned long left = (unsigned long)((double)(count - done) / rate + 0.5);
+            qc_print(stderr, "  %lu:%02lu left", left / 60, left % 60);
+        }
+        fputs("\033[K", stderr);
+        fflush(stderr);
+        p->drawn = true;
     }
     return true;
 }
 
 static void saves(void *user)
 {
-    interrupt_wait();
+    /* From this call on, the first signal waits for a poll without a limit: there is work to save. */
+    waiting = 1;
 }
 
 bool qc_progress_bar_new(struct qc_progress **out, const struct qc_cli_options *o, struct qc_status *st)

@@ -497,32 +497,6 @@ static void print_fallback(FILE *f, const struct qc_json *r, bool with_report)
     }
 }
 
-/* --size: prints the number of layers by bits. */
-static void print_size(FILE *f, const struct qc_json *s)
-{
-    qc_print(f, "size        %zu bytes of at most %zu:", count(s, "bytes"), count(s, "limit"));
-    size_t shown = 0;
-    for (unsigned bits = 16; bits > 1; bits /= 2) {
-        size_t layers = 0;
-        EACH(l, s, "layers") layers += count(l, "bits") == bits;
-        if (layers) qc_print(f, "%s %zu in %u bits", shown++ ? "," : " layers", layers, bits);
-    }
-    if (count(s, "weight_block")) qc_print(f, ", in blocks of %zu", count(s, "weight_block"));
-    fputc('\n', f);
-}
-
-static void print_latency(FILE *f, const struct qc_json *l)
-{
-    size_t kept = 0;
-    EACH(c, l, "changes") kept += yes(c, "kept");
-    qc_print(f, "latency     %.3g ms: ", number_record(l, "best_ms"));
-    if (!isnan(number_record(l, "float_ms"))) qc_print(f, "float %.3g, ", number_record(l, "float_ms"));
-    qc_print(f, "default %.3g, all integers %.3g; %zu of %zu changes kept\n", number_record(l, "default_ms"),
-             number_record(l, "integers_ms"), kept, count_of(l, "changes"));
-    if (yes(l, "reverted")) qc_print(f, "            no gain over the default placement, which is written\n");
-    if (yes(l, "all_float")) qc_print(f, "            nothing is quantized: no placement is faster than float\n");
-}
-
 /* Prints the estimated latency on each kind of processor. */
 static void print_estimate(FILE *f, const struct qc_json *r)
 {
@@ -533,20 +507,6 @@ static void print_estimate(FILE *f, const struct qc_json *r)
         qc_print(f, "%s%.0f %%%s on %s", i ? ", " : "", 100 * qc_json_value(qc_json_at(on, i)),
                  i ? "" : " of the float model's", qc_json_key(on, i));
     qc_print(f, " (estimated)\n");
-}
-
-/* Prints the changes that cost almost nothing at run time and that the job has taken. */
-static void print_free_changes(FILE *f, const struct qc_json *r)
-{
-    EACH(t, r, "free_changes")
-    {
-        if (!yes(t, "kept")) continue;
-        qc_print(f, "improved   ");
-        const struct qc_json *options = qc_json_find(t, "options");
-        for (size_t k = 0; k < qc_json_size(options); k++) qc_print(f, " %s", qc_json_text(qc_json_at(options, k)));
-        qc_print(f, ": %+.2f dB on %zu samples, %s\n", number_record(t, "gain_db"), count(t, "samples"),
-                 is(t, "name", "float_operators") ? "at most 1 % slower (estimated)" : "at no cost at run time");
-    }
 }
 
 static void print_idea(FILE *f, const struct qc_json *idea)
@@ -662,18 +622,47 @@ static void print_all(FILE *f, const struct qc_json *r, bool with_report)
     print_reference(f, r);
     print_accuracy(f, r);
     print_outputs(f, r);
-    if (qc_json_find(r, "timing.benchmark"))
-        print_latency(f, qc_json_find(r, "timing.benchmark"));
-    else
+    if (qc_json_find(r, "timing.benchmark")) {
+        const struct qc_json *l = qc_json_find(r, "timing.benchmark");
+        size_t kept = 0;
+        EACH(c, l, "changes") kept += yes(c, "kept");
+        qc_print(f, "latency     %.3g ms: ", number_record(l, "best_ms"));
+        if (!isnan(number_record(l, "float_ms"))) qc_print(f, "float %.3g, ", number_record(l, "float_ms"));
+        qc_print(f, "default %.3g, all integers %.3g; %zu of %zu changes kept\n", number_record(l, "default_ms"),
+                 number_record(l, "integers_ms"), kept, count_of(l, "changes"));
+        if (yes(l, "reverted")) qc_print(f, "            no gain over the default placement, which is written\n");
+        if (yes(l, "all_float")) qc_print(f, "            nothing is quantized: no placement is faster than float\n");
+    } else
         print_estimate(f, r);
     if (qc_json_find(r, "demand")) print_demand(f, qc_json_find(r, "demand"));
     if (qc_json_find(r, "fallback")) print_fallback(f, r, with_report);
-    if (qc_json_find(r, "size")) print_size(f, qc_json_find(r, "size"));
+    if (qc_json_find(r, "size")) {
+        /* the number of layers by bits */
+        const struct qc_json *s = qc_json_find(r, "size");
+        qc_print(f, "size        %zu bytes of at most %zu:", count(s, "bytes"), count(s, "limit"));
+        size_t shown = 0;
+        for (unsigned bits = 16; bits > 1; bits /= 2) {
+            size_t layers = 0;
+            EACH(l, s, "layers") layers += count(l, "bits") == bits;
+            if (layers) qc_print(f, "%s %zu in %u bits", shown++ ? "," : " layers", layers, bits);
+        }
+        if (count(s, "weight_block")) qc_print(f, ", in blocks of %zu", count(s, "weight_block"));
+        fputc('\n', f);
+    }
     if (count_of(r, "sensitivity") && !yes(r, "fallback.met"))
         print_effects(f, r);
     else /* the effects are those of the earlier network */
         print_worst(f, r);
-    print_free_changes(f, r);
+    /* changes that cost almost nothing at run time and that the job has taken */
+    EACH(t, r, "free_changes")
+    {
+        if (!yes(t, "kept")) continue;
+        qc_print(f, "improved   ");
+        const struct qc_json *options = qc_json_find(t, "options");
+        for (size_t k = 0; k < qc_json_size(options); k++) qc_print(f, " %s", qc_json_text(qc_json_at(options, k)));
+        qc_print(f, ": %+.2f dB on %zu samples, %s\n", number_record(t, "gain_db"), count(t, "samples"),
+                 is(t, "name", "float_operators") ? "at most 1 % slower (estimated)" : "at no cost at run time");
+    }
     print_advice(f, r, with_report);
     print_times(f, r);
     print_files(f, r);

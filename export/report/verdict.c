@@ -7,7 +7,7 @@
 
 #include "export/report/report.h"
 
-/* An output below poor_db is of no use: the job raises it by itself (quantize/search/fallback.h). Above good_db hardly
+/* An output below poor_db is of no use: the job raises it by itself (quantize/search/attempts.h). Above good_db hardly
    any prediction changes. Below doubtful_db a kept accuracy may hide a loss: there the job looks for advice
    (QC_ADVICE_ENOUGH_MEASURED_DB). */
 static const double poor_db = 10, doubtful_db = 20, good_db = 30;

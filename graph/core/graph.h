@@ -124,7 +124,7 @@ struct qc_qparams {
     const qc_id *observed;        /* ... as ids of this graph */
 };
 
-/* How the error of an output counts (quantize/setup/judged_outputs.h). */
+/* How the error of an output counts (quantize/setup/setup.h). */
 enum qc_judging {
     QC_JUDGED,
     QC_NOT_JUDGED, /* its rows are in an order that rounding changes */

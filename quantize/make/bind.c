@@ -6,9 +6,7 @@
 #include "calib/accumulator/fit_accumulator.h"
 #include "calib/sequential/sequential.h"
 #include "calib/weights/round_weights.h"
-#include "quantize/make/collecting.h"
 #include "quantize/make/make.h"
-#include "quantize/make/target_limits.h"
 
 /* Fits ranges to narrow accumulators. With statistics alone the data are NULL and sums are not observed. */
 static bool fit_accumulators(struct qc_network *net, struct qc_status *st)
@@ -28,14 +26,6 @@ bool qc_network_store_nearest(struct qc_graph **out, const struct qc_network *ne
     return qc_store_weights(out, net->simulated, forms, qc_evaluate, st);
 }
 
-static bool same_scales(const struct qc_qparams *a, const struct qc_qparams *b)
-{
-    bool same = a->count == b->count;
-    for (size_t i = 0; same && i < a->count; i++)
-        same = !(a->scale[i] < b->scale[i] || a->scale[i] > b->scale[i]) && a->zero_point[i] == b->zero_point[i];
-    return same;
-}
-
 /* Takes over the weights that --method auto rounded, since their grid does not depend on the ranges of activations. If
    *taken, net->rounded and net->weight_rounding hold them, with the activation parameters of net->simulated, which is
    bound. *taken is false if a weight scale changed, for its bias or for a narrow accumulator. */
@@ -45,7 +35,14 @@ static bool network_take_rounded(bool *taken, struct qc_network *net, struct qc_
     *taken = m && m->rounded;
     for (qc_id s = 1; *taken && s <= net->simulated->qparams_count; s++) {
         const struct qc_qparams *q = &net->simulated->qparams_of[s];
-        if (q->is_weight && q->state == QC_QPARAMS_BOUND) *taken = same_scales(q, &m->rounded->qparams_of[s]);
+        if (q->is_weight && q->state == QC_QPARAMS_BOUND) {
+            const struct qc_qparams *b = &m->rounded->qparams_of[s];
+            bool same = q->count == b->count;
+            for (size_t i = 0; same && i < q->count; i++)
+                same =
+                    !(q->scale[i] < b->scale[i] || q->scale[i] > b->scale[i]) && q->zero_point[i] == b->zero_point[i];
+            *taken = same;
+        }
     }
     for (qc_id s = 1; *taken && s <= net->simulated->qparams_count; s++) {
         const struct qc_qparams *q = &net->simulated->qparams_of[s];
@@ -170,20 +167,6 @@ static void warn_of_blocks(struct qc_network *net)
                 count, count == 1 ? "" : "s", first);
 }
 
-static void warn_of_bounds(struct qc_network *net)
-{
-    size_t outputs = 0, bounded = 0;
-    for (size_t i = 0; i < net->weight_rounding->count; i++) {
-        outputs += net->weight_rounding->layers[i].outputs;
-        bounded += net->weight_rounding->layers[i].bounded;
-    }
-    if (bounded)
-        qc_warn(net->listener->warnings,
-                "%zu of %zu output channels of weights are rounded to nearest, or their biases corrected in part; "
-                "otherwise accumulators of %u bits could overflow",
-                bounded, outputs, net->scheme.settings->plan.accumulator.bits);
-}
-
 /* Drops the second moments, which need most memory, unless networks may be made again: for a demand, for advice that is
    asked for, or if moments are small for advice and changes that cost nothing. */
 static void drop_moments(struct qc_network *net)
@@ -253,7 +236,16 @@ bool qc_network_settle(struct qc_network *net, struct qc_status *st)
     if (!suit_target(net, st)) return false;
     if (!net->weight_rounding) return true;
     warn_of_blocks(net);
-    warn_of_bounds(net);
+    size_t outputs = 0, bounded = 0;
+    for (size_t i = 0; i < net->weight_rounding->count; i++) {
+        outputs += net->weight_rounding->layers[i].outputs;
+        bounded += net->weight_rounding->layers[i].bounded;
+    }
+    if (bounded)
+        qc_warn(net->listener->warnings,
+                "%zu of %zu output channels of weights are rounded to nearest, or their biases corrected in part; "
+                "otherwise accumulators of %u bits could overflow",
+                bounded, outputs, net->scheme.settings->plan.accumulator.bits);
     drop_moments(net);
     return true;
 }

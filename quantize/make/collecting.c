@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/make/collecting.h"
 #include "base/sha256.h"
 #include "quantize/make/evidence.h"
+#include "quantize/make/make.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,15 +92,6 @@ static bool rehearse(struct rehearsal *r, const struct qc_network *net, struct q
     return ok;
 }
 
-static void end(struct rehearsal *r, size_t lowered_count)
-{
-    for (size_t i = 0; r->lowered && i < lowered_count; i++) qc_graph_free(r->lowered[i]);
-    qc_graph_free(r->produced);
-    qc_graph_free(r->folded);
-    qc_graph_free(r->expanded);
-    qc_graph_free(r->bound);
-}
-
 enum counting { ALL, HELD /* in memory */ };
 
 static size_t constant_bytes(const struct qc_graph *g, enum counting which)
@@ -172,7 +163,11 @@ bool qc_memory_plan(struct qc_network *net, struct qc_status *st)
     const size_t after = qc_resident_bytes(), weights = constant_bytes(net->simulated, HELD);
     for (size_t i = 0; ok && i < net->setup->format_count; i++)
         at_least(&written, written_bytes(r.lowered[i] ? r.lowered[i] : r.produced));
-    end(&r, net->setup->format_count);
+    for (size_t i = 0; r.lowered && i < net->setup->format_count; i++) qc_graph_free(r.lowered[i]);
+    qc_graph_free(r.produced);
+    qc_graph_free(r.folded);
+    qc_graph_free(r.expanded);
+    qc_graph_free(r.bound);
     if (!ok) return false;
     net->evidence->run_bytes = most > propagating ? most : propagating;
     at_least(&most, written);

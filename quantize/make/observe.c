@@ -10,7 +10,6 @@
 #include "calib/statistics/collection.h"
 #include "calib/weights/round_weights.h"
 #include "graph/core/qlinear.h"
-#include "quantize/make/collecting.h"
 #include "quantize/make/make.h"
 #include "rewrite/canonical/canonical.h"
 #include "rewrite/passes/channels.h"
@@ -200,22 +199,6 @@ static bool find_partition(struct qc_network *net, struct qc_status *st)
     return nothing_to_quantize(net, st);
 }
 
-/* Warns if one scale per weight is too coarse for channels of very different magnitudes. Not after equalization: there
-   such channels are small in the layers that read them, too. */
-static bool warn_spread(struct qc_network *net, struct qc_status *st)
-{
-    struct qc_channel_imbalance s;
-    char label[QC_LABEL];
-    if (net->form->equalized) return true;
-    if (!qc_weight_imbalance(&s, net->simulated, st) || !s.layers) return st->code == QC_OK;
-    const struct qc_node *n = &net->simulated->nodes[s.worst];
-    qc_warn(net->listener->warnings,
-            "one scale per weight is too coarse for %zu layer%s: in '%s' %zu of %zu output channels stay below 1/100 "
-            "of the largest weight; use --equalize on, or --per-channel",
-            s.layers, s.layers == 1 ? "" : "s", qc_node_label(label, net->simulated, n), s.small, s.channels);
-    return true;
-}
-
 struct qc_kept qc_kept_of(const struct qc_graph *simulated)
 {
     struct qc_kept k = {0, 0};
@@ -266,7 +249,18 @@ static bool simulate(struct qc_network *net, struct qc_status *st)
                        "--method %s needs whole tensors, not channels; give another method, or leave out "
                        "--per-channel=activations",
                        c->activation->name);
-    return warn_spread(net, st);
+    /* Warns if one scale per weight is too coarse for channels of very different magnitudes. Not after equalization:
+   there such channels are small in the layers that read them, too. */
+    struct qc_channel_imbalance s;
+    char label[QC_LABEL];
+    if (net->form->equalized) return true;
+    if (!qc_weight_imbalance(&s, net->simulated, st) || !s.layers) return st->code == QC_OK;
+    const struct qc_node *n = &net->simulated->nodes[s.worst];
+    qc_warn(net->listener->warnings,
+            "one scale per weight is too coarse for %zu layer%s: in '%s' %zu of %zu output channels stay below 1/100 "
+            "of the largest weight; use --equalize on, or --per-channel",
+            s.layers, s.layers == 1 ? "" : "s", qc_node_label(label, net->simulated, n), s.small, s.channels);
+    return true;
 }
 
 /* ---- Statistics ---- */

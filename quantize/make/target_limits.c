@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/make/target_limits.h"
+#include "quantize/make/make.h"
 
 #include <math.h>
 
@@ -27,17 +27,6 @@ static float plane_of(const struct qc_shape *s)
     return (float)n;
 }
 
-static qc_id stored_as(const struct qc_graph *g, const struct qc_uses *uses, const struct qc_node *n)
-{
-    const struct qc_use_list readers = qc_all_uses(uses, n->outputs);
-    qc_id qparams = g->values[n->outputs].type.qparams;
-    for (size_t i = 0; !qparams && i < readers.count; i++) {
-        const struct qc_node *r = readers.of[i].node ? &g->nodes[readers.of[i].node] : NULL;
-        if (r && r->op == QC_OP_Quantize) qparams = g->values[r->outputs].type.qparams;
-    }
-    return qparams;
-}
-
 static bool is_bound(const struct qc_graph *g, qc_id qparams)
 {
     return qparams && g->qparams_of[qparams].kind == QC_QPARAMS_QUANTIZER &&
@@ -52,7 +41,13 @@ static struct mean mean_of(const struct qc_graph *g, const struct qc_uses *uses,
     const struct qc_type *x = &g->values[n->inputs[0]].type;
     const struct qc_node *read = x->qparams ? NULL : qc_node_of(g, n->inputs[0]);
     m.from = read && read->op == QC_OP_Dequantize ? g->values[read->inputs[0]].type.qparams : x->qparams;
-    m.to = stored_as(g, uses, n);
+    const struct qc_use_list readers = qc_all_uses(uses, n->outputs);
+    qc_id qparams = g->values[n->outputs].type.qparams;
+    for (size_t i = 0; !qparams && i < readers.count; i++) {
+        const struct qc_node *r = readers.of[i].node ? &g->nodes[readers.of[i].node] : NULL;
+        if (r && r->op == QC_OP_Quantize) qparams = g->values[r->outputs].type.qparams;
+    }
+    m.to = qparams;
     m.plane = plane_of(&x->shape);
     if (m.plane > 0 && is_bound(g, m.from) && is_bound(g, m.to)) m.node = id;
     return m;
@@ -117,14 +112,6 @@ static bool refuse(void *user, const struct mean *m, float by, struct qc_status 
                    "%.9g, but ONNX Runtime accepts only [2^-32, 2^8); check the samples",
                    n->name ? n->name : qc_value_label(label, g, n->outputs), (double)g->qparams_of[m->from].scale[0],
                    (double)g->qparams_of[m->to].scale[0], (double)by);
-}
-
-/* Changes the scales of results in a bound graph so that the kernels accept them. A mean far below its values gets the
-   scale of the values divided by 256 times their number. A mean that is 0 in every sample gets the scale of the values.
-   Parameters from the model stay. Unknown shapes are not checked, here and below. */
-static bool keep_runtime_limits(struct qc_graph *g, struct qc_status *st)
-{
-    return for_each_beyond(g, mend_scale, g, st);
 }
 
 bool qc_check_runtime_limits(const struct qc_graph *g, struct qc_status *st)
@@ -195,7 +182,7 @@ static bool store_signed(struct qc_graph *g, struct qc_status *st)
 bool qc_keep_target_limits(struct qc_graph *g, const struct qc_target *t, struct qc_status *st)
 {
     return fix_results(g, t->fixed, st) && (!t->stores_signed || store_signed(g, st)) &&
-           (!t->onnxruntime || keep_runtime_limits(g, st));
+           (!t->onnxruntime || for_each_beyond(g, mend_scale, g, st));
 }
 
 /* Computes what rounding to 8 bits adds to each element of a bias. Elements that share a scale share a shift. */

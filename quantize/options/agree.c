@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/options/agree.h"
+#include "quantize/options/changes.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 /* Changes of options. */
 #pragma once
 
+#include "quantize/interface/inputs.h"
 #include "quantize/options/options.h"
 
 /* --name=value; value NULL: --name */
@@ -27,3 +28,14 @@ bool qc_change_join(struct qc_change *change, const struct qc_change *more, stru
 /* Sets *out to the options with the change; lists are copied into the arena. Fails with QC_USAGE. */
 bool qc_options_change(struct qc_options *out, const struct qc_options *from, const struct qc_change *change,
                        struct qc_arena *a, struct qc_status *st);
+
+/* Whether options agree with each other and with the inputs, and short questions about several of them. */
+
+/* The value of --benchmark that measures in ONNX Runtime for Python. */
+#define QC_BENCHMARK_OWN "onnxruntime"
+
+/* Fails with QC_USAGE if options and inputs of 'quantize' contradict each other; the message says what to do. */
+bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in, struct qc_status *st);
+
+/* Returns true for --scale-channels awq, smooth and free. */
+bool qc_options_scale(const struct qc_options *o);

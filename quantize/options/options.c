@@ -264,21 +264,18 @@ bool qc_options_write_integers(const struct qc_options *o)
     return qc_options_write(o, "qdq") || qc_options_write(o, "qoperator");
 }
 
-/* --format tflite implies --target tflite, unless a target is given. */
-static bool take_format(struct qc_options *o, struct qc_status *st)
-{
-    const char *wanted = qc_options_write(o, "tflite") ? "tflite" : infos[QC_OPTION_TARGET].preset;
-    if (o->command != QC_COMMAND_quantize || o->given[QC_OPTION_TARGET] || strcmp(o->graph.target, wanted) == 0)
-        return true;
-    return set(o, QC_OPTION_TARGET, wanted, st) && options_take_target(o, set, st);
-}
-
 bool qc_options_set(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st)
 {
     if (!set(o, option, value, st)) return false;
     o->given[option] = true;
     if (value && !strchr(value, ':')) o->own_base[option] = true;
-    if (option == QC_OPTION_FORMAT) return take_format(o, st);
+    if (option == QC_OPTION_FORMAT) {
+        /* --format tflite implies --target tflite, unless a target is given. */
+        const char *wanted = qc_options_write(o, "tflite") ? "tflite" : infos[QC_OPTION_TARGET].preset;
+        if (o->command != QC_COMMAND_quantize || o->given[QC_OPTION_TARGET] || strcmp(o->graph.target, wanted) == 0)
+            return true;
+        return set(o, QC_OPTION_TARGET, wanted, st) && options_take_target(o, set, st);
+    }
     return option != QC_OPTION_TARGET || o->command == QC_COMMAND_compare || options_take_target(o, set, st);
 }
 

@@ -21,18 +21,6 @@ static void quoted(FILE *f, const char *s)
     fputc('\'', f);
 }
 
-/* Writes a word of a command line; of "--name=value" only the value is quoted. */
-static void put_word(FILE *f, const char *word)
-{
-    const char *value = strncmp(word, "--", 2) == 0 ? strchr(word, '=') : NULL;
-    if (!value) {
-        quoted(f, word);
-        return;
-    }
-    fprintf(f, "%.*s", (int)(value + 1 - word), word);
-    quoted(f, value + 1);
-}
-
 static const char *option_text(const struct qc_option_text *o, struct qc_arena *a, struct qc_status *st)
 {
     return o->value ? qc_arena_printf(a, st, "--%s=%s", o->name, o->value) : qc_arena_printf(a, st, "--%s", o->name);
@@ -98,7 +86,15 @@ bool qc_words_text(const char **out, struct qc_arena *a, const struct qc_text_li
     if (!f) return qc_fail_memory(st, 1);
     for (size_t i = 0; i < words->count; i++) {
         if (i) fputc(' ', f);
-        put_word(f, words->items[i]);
+        /* of "--name=value" only the value is quoted */
+        const char *word = words->items[i];
+        const char *value = strncmp(word, "--", 2) == 0 ? strchr(word, '=') : NULL;
+        if (!value) {
+            quoted(f, word);
+            continue;
+        }
+        fprintf(f, "%.*s", (int)(value + 1 - word), word);
+        quoted(f, value + 1);
     }
     bool ok = fclose(f) == 0 && (*out = qc_arena_strdup(a, text, st));
     free(text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The layers of a finished network: their parameters, errors, histograms and channels. */
-#include "quantize/report/quantize_report.h"
+#include "quantize/report/record.h"
 
 #include <float.h>
 #include <math.h>
@@ -170,12 +170,6 @@ static void fill_parameters(struct qc_layer *l, const struct qc_network *net, co
     l->sqnr_db = l->alone_db = l->clipping_share = l->lost_fraction = (double)NAN;
 }
 
-static const char *one_scale(const struct qc_network *net, const char *quantizer)
-{
-    const qc_id v = qc_graph_find_value(net->joined, quantizer);
-    return v ? net->partition->one_scale[net->partition->class_of[v]] : NULL;
-}
-
 static bool fill_activation(struct qc_layer *l, const struct qc_network *net, const struct qc_measurement *m,
                             qc_id quantizer, qc_id stored, struct qc_status *st)
 {
@@ -184,7 +178,8 @@ static bool fill_activation(struct qc_layer *l, const struct qc_network *net, co
     const struct qc_error *e = m && m->quantizers[quantizer].count ? &m->quantizers[quantizer] : NULL;
     const qc_id made = qc_maker(g, stored);
     fill_parameters(l, net, g, stored);
-    l->one_scale = one_scale(net, l->name);
+    const qc_id v = qc_graph_find_value(net->joined, l->name);
+    l->one_scale = v ? net->partition->one_scale[net->partition->class_of[v]] : NULL;
     l->op = made ? qc_op_info(g->nodes[made].op)->name : "Input";
     if (made && !(l->node = qc_node_name(g, &g->nodes[made], net->arena, st))) return false;
     l->histogram = c->outline;

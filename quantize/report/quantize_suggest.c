@@ -13,7 +13,7 @@
 #include "calib/trials/trials.h"
 #include "quantize/report/command_text.h"
 #include "quantize/report/job_report.h"
-#include "quantize/report/quantize_report.h"
+#include "quantize/report/record.h"
 
 /* An op that adds noise. */
 struct qc_noise_point {
@@ -261,11 +261,6 @@ struct finder {
 
 /* ---- Causes ---- */
 
-static double reach(const struct qc_layer *l, size_t k)
-{
-    return fmax(-(double)l->channel_low[k], (double)l->channel_high[k]);
-}
-
 /* Returns the width of the widest channel relative to the median; 1 if unknown. */
 static double spread(const struct finder *f, const struct qc_layer *l, size_t *widest)
 {
@@ -273,7 +268,7 @@ static double spread(const struct finder *f, const struct qc_layer *l, size_t *w
     *widest = 0;
     if (!all) return 1;
     for (size_t k = 0; k < l->channel_count; k++) {
-        all[k] = reach(l, k);
+        all[k] = fmax(-(double)l->channel_low[k], (double)l->channel_high[k]);
         if (all[k] > all[*widest]) *widest = k;
     }
     double most = all[*widest];

@@ -169,18 +169,6 @@ static void put_recurrent(struct qc_json *o, const struct qc_network *net)
                     QC_JSON("operators %zu op %s weight_share %g", count, op, (double)elements / (double)all));
 }
 
-/* Puts in what the model had quantized already. */
-static void put_given(struct qc_json *o, const struct qc_network *net)
-{
-    const struct qc_setup *s = net->setup;
-    const struct qc_kept kept = qc_kept_of(net->simulated);
-    size_t unrounded = 0;
-    for (size_t i = 0; i < s->given.count; i++) unrounded += !s->given.of[i].weight;
-    if (qc_is_quantized(s->model.graph))
-        qc_json_put(o, "reference %s unrounded %zu linear_left %zu", "quantized in part", unrounded, s->given.literal);
-    if (kept.given) qc_json_set(o, "given", QC_JSON("kept %zu quantizers %zu", kept.given, kept.quantizers));
-}
-
 /* Puts in the results of searches that are parts of the network. */
 static void put_decisions(struct qc_json *o, const struct qc_network *net)
 {
@@ -213,7 +201,14 @@ void qc_record_network(struct qc_report *r, const struct qc_network *net, const 
     if (floats > 0) qc_json_put(o, "small_float_share %g", floats);
     if (blocks > 0) qc_json_put(o, "block_share %g", blocks);
     put_recurrent(o, net);
-    put_given(o, net);
+    /* what the model had quantized already */
+    const struct qc_setup *s = net->setup;
+    const struct qc_kept kept = qc_kept_of(net->simulated);
+    size_t unrounded = 0;
+    for (size_t i = 0; i < s->given.count; i++) unrounded += !s->given.of[i].weight;
+    if (qc_is_quantized(s->model.graph))
+        qc_json_put(o, "reference %s unrounded %zu linear_left %zu", "quantized in part", unrounded, s->given.literal);
+    if (kept.given) qc_json_set(o, "given", QC_JSON("kept %zu quantizers %zu", kept.given, kept.quantizers));
     put_decisions(o, net);
     qc_json_set(o, "memory",
                 QC_JSON("constants_bytes %zu per_worker_bytes %zu statistics_per_worker_bytes %zu",

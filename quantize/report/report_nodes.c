@@ -9,7 +9,6 @@
 #include "graph/core/custom.h"
 #include "graph/core/recurrent.h"
 #include "quantize/make/bodies.h"
-#include "quantize/report/quantize_report.h"
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/groups.h"
 

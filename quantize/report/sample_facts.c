@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/report/sample_facts.h"
+#include "quantize/report/record.h"
 
 #include <math.h>
 #include <stdlib.h>

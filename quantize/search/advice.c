@@ -12,11 +12,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "quantize/search/attempts.h"
 #include "quantize/search/cost.h"
-#include "quantize/search/fallback.h"
-#include "quantize/search/limits.h"
 #include "quantize/search/race.h"
-#include "quantize/search/score.h"
 
 /* The work of advice, in multiply-adds of the float network (quantize/search/cost.h). Work, not time, decides what
    advice tries, so the report does not depend on the machine or its load. */
@@ -186,13 +184,6 @@ static bool score_idea(const struct advice *out, struct trying *t, const struct 
     return true;
 }
 
-/* Adds an idea that exceeds the budget to the list of ideas left out. */
-static void leave(struct trying *t, const struct qc_idea *idea, bool cheaper)
-{
-    const char *action = cheaper ? "Use 4-bit weights" : idea->action; /* no claim about an unmeasured loss */
-    qc_json_add(t->left_out, QC_JSON("action %s node %s", action, idea->node));
-}
-
 /* Completes the advice of an idea, whose measurements are in out->json. */
 static bool describe(struct advice *out, const struct trying *t, const struct qc_idea *idea,
                      const struct qc_change *change, const struct qc_cost *cost, struct qc_status *st)
@@ -226,7 +217,8 @@ static bool try_idea(struct advice *out, struct trying *t, const struct qc_idea 
     *out = (struct advice){.json = NULL};
     if (always) t->left += work;
     if (!(work <= t->left)) {
-        leave(t, idea, cheaper);
+        const char *action = cheaper ? "Use 4-bit weights" : idea->action; /* no claim about an unmeasured loss */
+        qc_json_add(t->left_out, QC_JSON("action %s node %s", action, idea->node));
         return true;
     }
     QC_ARENA_SCOPE *a = qc_arena_new();

@@ -6,9 +6,9 @@
 #include "base/scope.h"
 #include "graph/core/multiply_adds.h"
 #include "quantize/report/command_text.h"
-#include "quantize/report/quantize_report.h"
-#include "quantize/search/limits.h"
+#include "quantize/report/record.h"
 #include "quantize/search/own_metric.h"
+#include "quantize/search/searches.h"
 
 /* Each attempt doubles a number of layers or halves an interval, in one of two ways; one is for recurrent weights. */
 enum { STEPS = 2 * (2 * 8 * sizeof(size_t) + 3) + 2 };

@@ -15,7 +15,6 @@
 #include "calib/ranges/calibrate.h"
 #include "calib/trials/trials.h"
 #include "quantize/make/make.h"
-#include "quantize/search/limits.h"
 #include "quantize/search/race.h"
 
 /* The trials of --method auto: compares the ranges of several observers by the output error of the quantized network

@@ -9,8 +9,6 @@
 #include "calib/ablation.h"
 #include "calib/trials/trials.h"
 #include "quantize/make/make.h"
-#include "quantize/search/limits.h"
-#include "quantize/search/score.h"
 #include "rewrite/passes/centre.h"
 
 /* Sums over all products that read one value. */

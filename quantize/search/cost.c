@@ -7,7 +7,7 @@
 #include "graph/core/recurrent.h"
 #include "graph/core/uses.h"
 #include "quantize/make/evidence.h"
-#include "quantize/search/limits.h"
+#include "quantize/search/searches.h"
 #include "rewrite/passes/operator_times.h"
 #include "rewrite/passes/simulate.h"
 #include "simq/plan/plan.h"

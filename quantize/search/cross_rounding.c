@@ -9,8 +9,7 @@
 #include "calib/ablation.h"
 #include "calib/sequential/sequential.h"
 #include "calib/trials/trials.h"
-#include "quantize/make/collecting.h"
-#include "quantize/search/limits.h"
+#include "quantize/make/make.h"
 #include "quantize/search/race.h"
 
 /* The simulated graph, and beside it the part of the float graph that computes the inputs of the layers to refine. */

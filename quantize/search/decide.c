@@ -7,26 +7,14 @@
 #include "calib/ablation.h"
 #include "calib/metrics/measure.h"
 #include "calib/trials/trials.h"
-#include "quantize/make/collecting.h"
 #include "quantize/make/evidence.h"
 #include "quantize/make/make.h"
-#include "quantize/make/target_limits.h"
-#include "quantize/search/limits.h"
 #include "quantize/search/race.h"
-#include "quantize/search/scale_channels.h"
-#include "quantize/search/score.h"
 #include "quantize/setup/model.h"
 
 /* Keeps --propagate only if it improves the outputs: the job without it is made too, and both run on samples.
    Calibration on quantized inputs is closer to inference, but ranges and biases that are fitted one by one can be worse
    in total (docs/decisions/0018-propagate-keeps-activations.md). */
-
-/* Counts the cost of both jobs in p->calibration. */
-static void spend(struct qc_network *net)
-{
-    net->calibration->cost = net->unpropagated->calibration->cost;
-    net->calibration->solve_seconds += net->unpropagated->calibration->solve_seconds;
-}
 
 /* Compares the outputs of the plain job and of the propagated one. */
 static bool compare_with_plain(bool *better, struct qc_race_result *g, const struct qc_network *net,
@@ -63,7 +51,9 @@ static bool plain_or_propagated(struct qc_network *net, struct qc_status *st)
                 "--propagate is left out: on %zu samples the outputs gain %+.2f dB with it, which is worth %+.2f dB, "
                 "less than %g",
                 g.units * qc_dataset_unit_samples(net->setup->data), g.gain, g.worth, QC_PROPAGATE_GAIN_DB);
-        spend(net);
+        /* the cost of both jobs counts */
+        net->calibration->cost = net->unpropagated->calibration->cost;
+        net->calibration->solve_seconds += net->unpropagated->calibration->solve_seconds;
     }
     return ok;
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/demand.h"
+#include "quantize/search/attempts.h"
 
 #include <math.h>
 
 #include "graph/core/rebuild.h"
-#include "quantize/search/limits.h"
 #include "quantize/search/own_metric.h"
-#include "quantize/search/score.h"
+#include "quantize/search/searches.h"
 #include "quantize/setup/model.h"
 
 static bool draw(struct qc_demand *d, size_t wanted, struct qc_status *st)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/fallback.h"
+#include "quantize/search/attempts.h"
 
 #include <math.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/scope.h"
 #include "calib/moments/second_moments.h"
 #include "graph/types/number_format.h"
-#include "quantize/search/limits.h"
+#include "quantize/search/searches.h"
 #include "quantize/setup/model.h"
 
 /* What changes for a layer. */

@@ -12,10 +12,8 @@
 #include "calib/metrics/sensitivity.h"
 #include "graph/core/uses.h"
 #include "quantize/report/command_text.h"
-#include "quantize/report/quantize_report.h"
-#include "quantize/search/fallback.h"
-#include "quantize/search/limits.h"
-#include "quantize/search/size_frontier.h"
+#include "quantize/report/record.h"
+#include "quantize/search/attempts.h"
 #include "rewrite/passes/partition.h"
 
 /* The widths of weights. 16 bits are for tables whose rows are gathered alone, with weights in blocks: with all
@@ -149,17 +147,6 @@ static bool find_layers(struct fitting *f, struct qc_status *st)
 
 /* ---- Error of each width ---- */
 
-static void note_moments(struct fitting *f, unsigned width)
-{
-    const struct qc_weight_rounding *w = f->c->network->weight_rounding;
-    for (size_t i = 0; w && i < w->count; i++) {
-        struct weight *to = w->layers[i].quantizer && !w->layers[i].reason ? weight_named(f, w->layers[i].name) : NULL;
-        if (!to) continue;
-        to->judged[width] = true;
-        to->error[width] = w->layers[i].error * (double)w->layers[i].outputs;
-    }
-}
-
 static bool note_width(struct fitting *f, unsigned width, struct qc_status *st)
 {
     const struct qc_network *net = f->c->network;
@@ -183,7 +170,13 @@ static bool note_width(struct fitting *f, unsigned width, struct qc_status *st)
         w->square[width] = loss.signal > 0 ? (loss.rounding + loss.clipping) / loss.signal : 0;
         w->bytes[width] = qc_export_weight_bytes(s, &t->shape);
     }
-    note_moments(f, width);
+    const struct qc_weight_rounding *w = f->c->network->weight_rounding;
+    for (size_t i = 0; w && i < w->count; i++) {
+        struct weight *to = w->layers[i].quantizer && !w->layers[i].reason ? weight_named(f, w->layers[i].name) : NULL;
+        if (!to) continue;
+        to->judged[width] = true;
+        to->error[width] = w->layers[i].error * (double)w->layers[i].outputs;
+    }
     return true;
 }
 
@@ -354,16 +347,6 @@ static unsigned width_at(const struct fitting *f, size_t point)
         if (f->there[width] && seen++ == point) return width;
 }
 
-static void set_widths(struct fitting *f, const size_t *points)
-{
-    for (size_t k = 0; k < f->unit_count; k++) {
-        f->units[k].width = width_at(f, points[k]);
-        f->units[k].bits = widths[f->units[k].width];
-        f->units[k].bytes = f->points[k].points[points[k]].bytes;
-        f->units[k].error = f->points[k].points[points[k]].error;
-    }
-}
-
 /* Runs the chosen widths once more with refined weights (quantize/search/cross_rounding.c); if the file is too large
    then, without. */
 static bool make_sized(struct fitting *f, struct qc_status *st)
@@ -396,7 +379,13 @@ static bool settle_widths(bool *fits, struct fitting *f, struct qc_status *st)
 {
     *fits = false;
     for (int i = 0; i < QC_SIZE_ATTEMPTS; i++) {
-        set_widths(f, f->choice);
+        const size_t *points = f->choice;
+        for (size_t k = 0; k < f->unit_count; k++) {
+            f->units[k].width = width_at(f, points[k]);
+            f->units[k].bits = widths[f->units[k].width];
+            f->units[k].bytes = f->points[k].points[points[k]].bytes;
+            f->units[k].error = f->points[k].points[points[k]].error;
+        }
         if (!again(f, NULL, st) || !file_bytes(&f->bytes, f->c->network, st)) return false;
         *fits = f->bytes <= f->limit;
         if (*fits || f->least) return true;

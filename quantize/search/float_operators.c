@@ -12,10 +12,9 @@
 #include "base/index.h"
 #include "calib/metrics/sensitivity.h"
 #include "quantize/make/evidence.h"
-#include "quantize/report/quantize_report.h"
+#include "quantize/report/record.h"
+#include "quantize/search/attempts.h"
 #include "quantize/search/cost.h"
-#include "quantize/search/fallback.h"
-#include "quantize/search/limits.h"
 
 /* The estimates are those of ONNX Runtime, which computes in float as well. Options that place single operators or give
    them types are not overruled. */
@@ -39,13 +38,6 @@ struct operators {
     struct qc_texts names;
 };
 
-/* Returns true if the outputs are good, or the network is small: QC_FREE_LEAST_TIME. */
-static bool must_save(const struct qc_network *net, double time)
-{
-    const struct qc_report_trial *t = qc_auto_method_chosen(net->auto_method);
-    return (t && t->sqnr_db >= QC_FREE_OPERATORS_BELOW_DB) || time < QC_FREE_LEAST_TIME;
-}
-
 static bool list_operators(struct operators *out, const struct qc_network *net, struct qc_arena *a,
                            struct qc_status *st)
 {
@@ -55,7 +47,9 @@ static bool list_operators(struct operators *out, const struct qc_network *net, 
     if (out->sized) out->made = out->sized;
     if (!qc_latency_in_float(&more, &time, net, out->made, a, st)) return false;
     out->more = more;
-    out->must_save = must_save(net, time);
+    /* True if the outputs are good, or the network is small: QC_FREE_LEAST_TIME. */
+    const struct qc_report_trial *t = qc_auto_method_chosen(net->auto_method);
+    out->must_save = (t && t->sqnr_db >= QC_FREE_OPERATORS_BELOW_DB) || time < QC_FREE_LEAST_TIME;
     for (qc_id id = 1; id <= out->made->node_count; id++) {
         const struct qc_node *n = &out->made->nodes[id];
         const char *own = n->name && *n->name ? n->name : out->made->values[n->outputs].name;
@@ -105,13 +99,6 @@ static size_t mark_operators(double *marked, const struct qc_network *net, const
     return count;
 }
 
-/* Returns the noise of the outputs as --method auto has measured it; NaN without. */
-static double noise_of_outputs(const struct qc_network *net)
-{
-    const struct qc_report_trial *t = qc_auto_method_chosen(net->auto_method);
-    return t ? pow(10, -t->sqnr_db / 10) : (double)NAN;
-}
-
 /* An operator with its price. */
 struct bargain {
     const struct qc_layer_effect *effect;
@@ -152,7 +139,9 @@ static bool take_operators(struct qc_float_operators *out, const struct qc_candi
         noise += list[i].effect->noise;
         if (!(out->globs[out->count++] = qc_glob_of_name(list[i].effect->name, c->arena, st))) return false;
     }
-    const double all = noise_of_outputs(c->network);
+    /* The noise of the outputs as --method auto has measured it; NaN without. */
+    const struct qc_report_trial *t = qc_auto_method_chosen(c->network->auto_method);
+    const double all = t ? pow(10, -t->sqnr_db / 10) : (double)NAN;
     if (isfinite(all) && !(noise > all * (1 - pow(10, -2 * QC_FREE_GAIN_DB / 10)))) out->count = 0;
     return true;
 }

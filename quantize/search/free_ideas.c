@@ -11,11 +11,9 @@
 
 #include "base/clock.h"
 #include "calib/ablation.h"
-#include "quantize/make/collecting.h"
+#include "quantize/make/make.h"
 #include "quantize/report/command_text.h"
-#include "quantize/search/limits.h"
 #include "quantize/search/race.h"
-#include "quantize/search/scale_channels.h"
 
 /* Kinds of ideas, in the order in which they are tried. */
 enum { CHANNELS, WEIGHTS, OPERATORS, KINDS };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/latency.h"
+#include "quantize/search/searches.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,8 +10,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "quantize/benchmark_script.h"
-#include "quantize/options/agree.h"
-#include "quantize/search/limits.h"
+#include "quantize/options/changes.h"
 
 #define BESIDE "%s.benchmark"
 static const char HEADING[] = "qcalib latencies 1\n", END[] = " end\n";

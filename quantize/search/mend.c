@@ -8,9 +8,7 @@
 
 #include "calib/ablation.h"
 #include "graph/core/recurrent.h"
-#include "quantize/search/fallback.h"
-#include "quantize/search/limits.h"
-#include "quantize/search/score.h"
+#include "quantize/search/attempts.h"
 
 enum { RECURRENT_OPS = 3 };
 

@@ -13,7 +13,7 @@
 #include "export/formats/exporter.h"
 #include "onnx/write/emit.h"
 #include "quantize/make/make.h"
-#include "quantize/search/limits.h"
+#include "quantize/search/searches.h"
 
 static const char LOWER[] = "lower:", HIGHER[] = "higher:";
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* --benchmark: chooses which operators run in integers and which in float, by the latency of the model file. The search
    starts from the fastest of the float model, the default and everything in integers. It measures the change of one
-   group of operators (quantize/search/placement_groups.h) to float or to integers, and then of all groups together
+   group of operators (quantize/search/searches.h) to float or to integers, and then of all groups together
    whose change is faster. */
 #include "quantize/search/searches.h"
 
@@ -14,10 +14,6 @@
 #include "base/file_map.h"
 #include "base/scope.h"
 #include "export/formats/exporter.h"
-#include "quantize/search/latency.h"
-#include "quantize/search/limits.h"
-#include "quantize/search/placement_groups.h"
-#include "quantize/search/score.h"
 
 /* A placement as a file. */
 struct placed {
@@ -373,7 +369,7 @@ bool qc_placement_check(const struct qc_setup *s, struct qc_arena *a, struct qc_
 static bool begin_search(struct search *s, struct qc_status *st)
 {
     const struct qc_setup *setup = s->c->setup;
-    while (!setup->exporters[s->format]->lower) s->format++; /* such a format exists: options/agree.h */
+    while (!setup->exporters[s->format]->lower) s->format++; /* such a format exists: options/changes.h */
     return qc_latency_begin(&s->latency, setup, s->c->arena, st) &&
            qc_temporary_subfolder(&s->folder, setup->in->scratch, s->c->arena, st);
 }

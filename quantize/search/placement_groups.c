@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/placement_groups.h"
+#include "quantize/search/searches.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,6 @@
 #include "base/union_find.h"
 #include "graph/core/function.h"
 #include "graph/core/multiply_adds.h"
-#include "quantize/search/limits.h"
 #include "rewrite/passes/partition.h"
 
 struct finding {
@@ -121,14 +120,6 @@ static bool find_ops(struct finding *f, struct qc_status *st)
 
 /* ---- Operators connected in integers ---- */
 
-/* Returns the node of g that computes the value with the name of `made`, or 0. */
-static qc_id maker_named(const struct finding *f, qc_id made)
-{
-    const char *name = f->made->values[made].name;
-    const qc_id v = name ? qc_graph_find_value(f->g, name) : 0;
-    return v && f->g->values[v].kind == QC_VALUE_RESULT ? f->g->values[v].node : 0;
-}
-
 /* Joins the nodes of g that exchange integers. Integer values that one node of the produced graph reads and writes are
    connected; nodes of g are found there by the names of their results. */
 static bool connect_nodes(struct finding *f, struct qc_status *st)
@@ -152,7 +143,10 @@ static bool connect_nodes(struct finding *f, struct qc_status *st)
     }
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        const qc_id node = maker_named(f, n->outputs);
+        /* The node of g that computes the value with the name of `made`, or 0. */
+        const char *name = f->made->values[n->outputs].name;
+        const qc_id v = name ? qc_graph_find_value(f->g, name) : 0;
+        const qc_id node = v && f->g->values[v].kind == QC_VALUE_RESULT ? f->g->values[v].node : 0;
         if (!node) continue;
         qc_id at = g->values[n->outputs].type.qparams != QC_REAL ? n->outputs : 0;
         for (unsigned i = 0; i < n->input_count && !at; i++)

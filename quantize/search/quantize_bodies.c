@@ -11,7 +11,6 @@
 #include "graph/core/body.h"
 #include "quantize/make/bodies.h"
 #include "quantize/make/evidence.h"
-#include "quantize/search/limits.h"
 
 /* Runs the samples of p through p->real and keeps the inputs of the bodies of p->evidence->bodies->of: evenly spread
    runs, at most QC_BODY_SAMPLES_MAX and QC_BODY_SAMPLES_BYTES for each body (less with --memory-limit). With
@@ -70,21 +69,6 @@ static void free_row(struct kept *k, struct row *row)
     *row = (struct row){.data = NULL};
 }
 
-/* Drops every second row, so that the rest is spread evenly again. */
-static void thin_out(struct kept *k)
-{
-    size_t left = 0;
-    for (size_t i = 0; i < k->row_count; i++) {
-        if (i % 2 == 0)
-            k->rows[left++] = k->rows[i];
-        else
-            free_row(k, &k->rows[i]);
-    }
-    for (size_t i = left; i < k->row_count; i++) k->rows[i] = (struct row){.data = NULL};
-    k->row_count = left;
-    k->stride *= 2;
-}
-
 /* Returns true if a run of these shapes can be kept. *same: the shapes are those of the first run. */
 static bool fits_body(bool *same, const struct kept *k, const struct qc_shape *shapes, size_t count)
 {
@@ -140,8 +124,19 @@ static bool keep(struct kept *k, size_t limit, bool free_shapes, size_t count, c
     }
     const uint64_t number = k->runs - k->others - 1;
     while (number % k->stride == 0 && k->row_count > 1 &&
-           (k->row_count == k->row_max || (k->free && k->bytes + bytes + 1 > limit)))
-        thin_out(k);
+           (k->row_count == k->row_max || (k->free && k->bytes + bytes + 1 > limit))) {
+        /* drop every second row, so that the rest is spread evenly again */
+        size_t left = 0;
+        for (size_t i = 0; i < k->row_count; i++) {
+            if (i % 2 == 0)
+                k->rows[left++] = k->rows[i];
+            else
+                free_row(k, &k->rows[i]);
+        }
+        for (size_t i = left; i < k->row_count; i++) k->rows[i] = (struct row){.data = NULL};
+        k->row_count = left;
+        k->stride *= 2;
+    }
     if (number % k->stride != 0) goto out;
     ok = keep_row(k, shapes, count, in, bytes, st);
 out:

@@ -5,8 +5,7 @@
 
 #include "base/scope.h"
 #include "quantize/make/make.h"
-#include "quantize/search/limits.h"
-#include "quantize/search/score.h"
+#include "quantize/search/searches.h"
 
 /* Candidates run on 1/16 of the units first, at least QC_RACE_UNITS_FIRST. The winner has run on all units: clipping
    affects few samples, and costs nothing if they do not run. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The race: compares candidates by their outputs. Demands and mending compare prices (attempts.h), --benchmark compares
-   latencies (latency.h).
+   latencies (searches.h).
 
    Candidates run on the same units, so the gain of each over the first one is a mean of paired differences with a
    standard error. All run on some units first; those that may still gain, and that the budget has room for, run on

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/scale_channels.h"
+#include "quantize/search/searches.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,10 +12,8 @@
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
-#include "quantize/make/collecting.h"
 #include "quantize/make/make.h"
-#include "quantize/search/limits.h"
-#include "quantize/search/score.h"
+#include "rewrite/passes/channels.h"
 
 /* What may be scaled. */
 enum qc_scale_kinds {

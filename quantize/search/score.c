@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/score.h"
+#include "quantize/search/searches.h"
 
 #include <math.h>
 
 #include "base/scope.h"
 #include "quantize/make/make.h"
 #include "quantize/report/job_report.h"
-#include "quantize/search/limits.h"
 
 struct qc_selection qc_measured_samples(const struct qc_dataset *data)
 {

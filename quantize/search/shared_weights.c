@@ -13,7 +13,6 @@
 #include "graph/core/rebuild.h"
 #include "graph/core/shared_constants.h"
 #include "graph/core/uses.h"
-#include "quantize/search/limits.h"
 
 /* A weight as the first quantized body stores it. */
 struct stored {

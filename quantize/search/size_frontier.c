@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/size_frontier.h"
+#include "quantize/search/searches.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/setup/given_encodings.h"
+#include "quantize/setup/setup.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/setup/judged_outputs.h"
+#include "quantize/setup/setup.h"
 
 #include <stdlib.h>
 #include <string.h>

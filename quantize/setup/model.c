@@ -11,7 +11,6 @@
 #include "calib/statistics/stream.h"
 #include "graph/core/custom.h"
 #include "onnx/read/import.h"
-#include "quantize/setup/state_inputs.h"
 #include "rewrite/language/expansion.h"
 #include "rewrite/passes/constant_products.h"
 #include "rewrite/passes/integer_ports.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/setup/sample_warnings.h"
+#include "quantize/setup/model.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/setup/scheme.h"
 
-#include "quantize/options/agree.h"
+#include "quantize/options/changes.h"
 #include "quantize/options/option_value.h"
 #include "quantize/options/partition_options.h"
 

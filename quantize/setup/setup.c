@@ -8,12 +8,9 @@
 #include "calib/statistics/stream.h"
 #include "graph/core/qlinear.h"
 #include "graph/core/verify.h"
-#include "quantize/options/agree.h"
+#include "quantize/options/changes.h"
 #include "quantize/options/partition_options.h"
-#include "quantize/setup/given_encodings.h"
-#include "quantize/setup/judged_outputs.h"
-#include "quantize/setup/sample_warnings.h"
-#include "quantize/setup/state_inputs.h"
+#include "quantize/setup/model.h"
 #include "rewrite/canonical/canonical.h"
 
 static bool read_rules(struct qc_setup *s, struct qc_status *st)

@@ -4,8 +4,10 @@
 #pragma once
 
 #include "export/formats/exporter.h"
+#include "graph/core/graph.h"
 #include "observers/plugin.h"
 #include "quantize/interface/inputs.h"
+#include "quantize/interface/warnings.h"
 #include "quantize/setup/model.h"
 #include "quantize/setup/passes.h"
 #include "rewrite/passes/given.h"
@@ -51,3 +53,26 @@ void qc_setup_drop_eval(struct qc_setup *s);
 /* Frees the samples early; the graphs stay. */
 void qc_setup_drop_data(struct qc_setup *s);
 void qc_setup_free(struct qc_setup *s); /* NULL-safe */
+
+/* --encodings FILE: given parameters of tensors by name (docs/encodings.md). */
+
+/* Adds the parameters of a JSON file for values and constants of g to *given; of a tensor that has some already they
+   take their place. The file has encodings of AIMET (0.6.1, 1.0, 2.0) or QNN, or tensor overrides of ONNX Runtime.
+   Warns of entries that cannot be used: unknown names, floats, widths other than 4, 8 and 16 bits, blocks, types
+   without a range. Biases of 32 bits are left out silently. Arrays are in the arena. Fails with QC_BAD_INPUT if the
+   file is none of these forms, or an entry is not valid, naming the tensor. */
+bool qc_add_encodings(struct qc_given_values *given, const char *file, const struct qc_graph *g, struct qc_arena *a,
+                      struct qc_warnings *w, struct qc_status *st);
+
+/* Outputs that rounding reorders. TopK, NonMaxSuppression and ArgMax choose rows by their size, so a rounded network
+   has other rows at the same places, and the error of such an output says nothing. It is judged by the values that
+   enter the ordering and by those from which rows are taken: these become outputs of the job's graphs, but not of the
+   file. */
+
+/* Makes a graph with these values as further outputs and marks the outputs that are not judged (enum qc_judging).
+   *out: NULL if no output is reordered. An output with a product after the ordering stays as it is: the error of that
+   product must count. All values of g that nodes compute have names. */
+bool qc_judge_before_ordering(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st);
+
+/* Makes a graph with the model's outputs alone; *out: NULL if g has no others. */
+bool qc_drop_judged(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/setup/state_inputs.h"
+#include "quantize/setup/model.h"
 
 #include <string.h>
 

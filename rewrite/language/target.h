@@ -17,7 +17,7 @@ struct qc_target_option {
     const char *name, *value;
 };
 
-/* fixed tflite|qnn: the runtime fixes the result parameters of some operators (quantize/make/target_limits.h). */
+/* fixed tflite|qnn: the runtime fixes the result parameters of some operators (quantize/make/make.h). */
 enum qc_fixed_results { QC_FIXED_NONE, QC_FIXED_TFLITE, QC_FIXED_QNN };
 
 /* bias int32|float|int8: biases of QDQ files are integers of the accumulator; float initializers, multiples of their

@@ -5,6 +5,7 @@
 #include "graph/text/text.h"
 #include "quantize/search/scale_channels.h"
 #include "tests/check.h"
+#include "quantize/search/searches.h"
 #include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"

@@ -4,6 +4,7 @@
 #include "quantize/job.h"
 #include "quantize/search/fallback.h"
 #include "tests/check.h"
+#include "quantize/search/attempts.h"
 #include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"

@@ -5,6 +5,8 @@
 #include "quantize/search/fallback.h"
 #include "quantize/search/limits.h"
 #include "tests/check.h"
+#include "quantize/search/attempts.h"
+#include "quantize/search/searches.h"
 #include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"

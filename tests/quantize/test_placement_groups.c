@@ -3,6 +3,7 @@
 
 #include "quantize/search/placement_groups.h"
 #include "tests/check.h"
+#include "quantize/search/searches.h"
 #include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"

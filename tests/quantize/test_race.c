@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The race with made candidates: their errors are given, unit by unit. */
 
-#include "quantize/search/limits.h"
 #include "quantize/search/race.h"
 #include "tests/check.h"
+#include "quantize/search/searches.h"
 
 enum { UNITS_MOST = 256, CANDIDATES_MOST = 6 };
 

@@ -2,6 +2,7 @@
 
 #include "quantize/search/size_frontier.h"
 #include "tests/check.h"
+#include "quantize/search/searches.h"
 
 static struct qc_arena *arena;
 

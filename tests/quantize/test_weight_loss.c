@@ -5,6 +5,7 @@
 #include "graph/core/parameters.h"
 #include "quantize/report/quantize_report.h"
 #include "tests/check.h"
+#include "quantize/report/record.h"
 
 enum { SCALES = 512 };
 
