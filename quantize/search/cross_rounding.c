@@ -55,7 +55,7 @@ static bool copy_beside(struct beside *b, const struct qc_graph *g, const struct
     ok = ok && qc_rebuild_finish(&b->graph, &own, st) &&
          ((b->floats = calloc(b->graph->value_count + 1, sizeof *b->floats)) || qc_fail_memory(st, sizeof *b->floats));
     for (qc_id v = 1; ok && v <= g->value_count; v++)
-        if (floats[v]) b->floats[own.map[v]] = floats[v];
+        if (floats[v] != own.map[v]) b->floats[own.map[v]] = floats[v]; /* equal nodes are one: without an error */
     free(floats);
     free(other.map);
     qc_rebuild_free(&own);

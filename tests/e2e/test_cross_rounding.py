@@ -105,6 +105,19 @@ def test_threads_and_order_of_samples_make_no_difference(qcalib, tmp_path):
     assert (tmp_path / "0.onnx").read_bytes() == (tmp_path / "1.onnx").read_bytes()
 
 
+@pytest.mark.parametrize("skipped", (("conv0",), ("conv0", "conv1")))
+def test_a_layer_behind_float_operators_has_no_error_to_compensate(qcalib, tmp_path, skipped):
+    """Its input is the same node in the float network and in the quantized one."""
+    make(tmp_path)
+    how = ("--weight-type", "int3", "--activation-type", "none", *(o for name in skipped for o in ("--skip", name)))
+    found = quantize(qcalib, *how, "--threads", 1, output="with.onnx")
+    assert found["kept"] and found["gain_db"] > 4
+    assert quantize(qcalib, *how, "--threads", 3, output="more.onnx") == found
+    qcalib("--data", "x.h5", "--method", "mse", "--no-report", "--advice", "off", "-o", "without.onnx", *how,
+           "--memory-limit", "60M", "net.onnx")
+    assert noise(tmp_path, "with.onnx") < 0.6 * noise(tmp_path, "without.onnx")
+
+
 @pytest.mark.nightly
 def test_mobilenet_in_blocks_of_four_bits(qcalib, data, tmp_path):
     """The least-squares scales of blocks too: divergence 0.030, with scales as they were before 0.035."""
