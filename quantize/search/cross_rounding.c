@@ -69,10 +69,11 @@ static bool any_crosses(const struct qc_weight_rounder *r, const struct qc_graph
     return any;
 }
 
-static bool loses_much(const struct qc_auto_method *m)
+/* Returns true if 8-bit weights are refined: the outputs lose much, or all they lose comes from weights. */
+static bool refines_all(const struct qc_network *net)
 {
-    const struct qc_report_trial *t = qc_auto_method_chosen(m);
-    return t && t->sqnr_db < QC_CROSS_ALL_BELOW_DB;
+    const struct qc_report_trial *t = qc_auto_method_chosen(net->auto_method);
+    return qc_network_weights_alone(net) || (t && t->sqnr_db < QC_CROSS_ALL_BELOW_DB);
 }
 
 static bool is_few(enum qc_dtype t)
@@ -100,11 +101,11 @@ static bool round_again(struct qc_weight_rounding **rounding, struct qc_graph **
     bool done = false;
     how.file = NULL;
     bool ok = qc_weight_rounder_new(&first, g, qc_network_moments(net), &how, st);
-    if (ok && !any_crosses(first, g) && loses_much(net->auto_method) && !qc_ablated("cross_all")) {
+    if (ok && !any_crosses(first, g) && refines_all(net) && !qc_ablated("cross_all")) {
         qc_weight_rounder_free(first);
         first = NULL;
         how.cross_all = net->crossed.all = true;
-        o.units = QC_CROSS_ALL_UNITS;
+        o.units = qc_network_weights_alone(net) ? 0 : QC_CROSS_ALL_UNITS;
         ok = qc_weight_rounder_new(&first, g, qc_network_moments(net), &how, st);
     }
     if (ok && any_crosses(first, g)) {
@@ -129,7 +130,7 @@ bool qc_round_crossed(struct qc_network *net, struct qc_status *st)
     struct qc_graph *crossed = NULL;
     if (!can_round(net)) return true;
     if (!qc_memory_ample(net)) {
-        if (has_few_bits(&net->scheme.partition) || loses_much(net->auto_method))
+        if (has_few_bits(&net->scheme.partition) || refines_all(net))
             qc_warn(net->listener->warnings,
                     "weights are not refined: --memory-limit leaves too little memory for a second rounding");
         return true;

@@ -74,6 +74,15 @@ def test_eight_bits_where_much_is_lost(qcalib, data, tmp_path):
     assert sqnr(infer(model.path(data), x)[0], infer(tmp_path / "m.onnx", x)[0])[0] > 25.6
 
 
+def test_eight_bits_where_activations_stay_in_float(qcalib, tmp_path):
+    """It is tried, since all noise is that of the weights, and left out where held-out samples lose."""
+    make(tmp_path)
+    found = quantize(qcalib, "--activation-type", "none", output="tried.onnx")
+    assert found["gain_db"] < 0 and not found["kept"]
+    quantize(qcalib, "--activation-type", "none", "--memory-limit", "60M", output="without.onnx")
+    assert (tmp_path / "tried.onnx").read_bytes() == (tmp_path / "without.onnx").read_bytes()
+
+
 def test_layers_that_read_one_or_two_channels(qcalib, tmp_path):
     """As gates of a narrow network do: a matrix of 1 x 1 has less room than the means of its pairs."""
     make(tmp_path)
