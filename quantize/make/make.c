@@ -291,6 +291,15 @@ const struct qc_graph *qc_network_graph(const struct qc_network *net, enum qc_pa
     return NULL;
 }
 
+bool qc_network_weights_alone(const struct qc_network *net)
+{
+    const struct qc_graph *g = net->simulated;
+    bool alone = !net->scheme.partition.dynamic;
+    for (qc_id s = 1; alone && s <= g->qparams_count; s++)
+        alone = g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || g->qparams_of[s].is_weight;
+    return alone;
+}
+
 const struct qc_second_moments *qc_network_moments(const struct qc_network *net)
 {
     const struct qc_collection *c = net->evidence->statistics;

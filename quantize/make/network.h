@@ -118,6 +118,8 @@ const struct qc_graph *qc_network_graph(const struct qc_network *n, enum qc_pass
 const struct qc_graph *qc_network_with_bodies(const struct qc_network *n);
 const struct qc_graph *qc_network_written(const struct qc_network *n);
 
+/* Returns true if only weights are quantized: no activation has a quantizer, not even at run time. */
+bool qc_network_weights_alone(const struct qc_network *n);
 /* Returns the second moments for n->simulated, or NULL. */
 const struct qc_second_moments *qc_network_moments(const struct qc_network *n);
 /* How weights are rounded and biases corrected, and how results are compared with the float network. */

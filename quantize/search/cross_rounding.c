@@ -54,7 +54,7 @@ static bool copy_beside(struct beside *b, const struct qc_graph *g, const struct
     ok = ok && qc_rebuild_finish(&b->graph, &own, st) &&
          ((b->floats = calloc(b->graph->value_count + 1, sizeof *b->floats)) || qc_fail_memory(st, sizeof *b->floats));
     for (qc_id v = 1; ok && v <= g->value_count; v++)
-        if (floats[v]) b->floats[own.map[v]] = floats[v];
+        if (floats[v] != own.map[v]) b->floats[own.map[v]] = floats[v]; /* equal nodes are one: without an error */
     free(floats);
     free(other.map);
     qc_rebuild_free(&own);
@@ -68,10 +68,11 @@ static bool any_crosses(const struct qc_weight_rounder *r, const struct qc_graph
     return any;
 }
 
-static bool loses_much(const struct qc_auto_method *m)
+/* Returns true if 8-bit weights are refined: the outputs lose much, or all they lose comes from weights. */
+static bool refines_all(const struct qc_network *net)
 {
-    const struct qc_report_trial *t = qc_auto_method_chosen(m);
-    return t && t->sqnr_db < QC_CROSS_ALL_BELOW_DB;
+    const struct qc_report_trial *t = qc_auto_method_chosen(net->auto_method);
+    return qc_network_weights_alone(net) || (t && t->sqnr_db < QC_CROSS_ALL_BELOW_DB);
 }
 
 static bool is_few(enum qc_dtype t)
@@ -99,11 +100,11 @@ static bool round_again(struct qc_weight_rounding **rounding, struct qc_graph **
     bool done = false;
     how.file = NULL;
     bool ok = qc_weight_rounder_new(&first, g, qc_network_moments(net), &how, st);
-    if (ok && !any_crosses(first, g) && loses_much(net->auto_method) && !qc_ablated("cross_all")) {
+    if (ok && !any_crosses(first, g) && refines_all(net) && !qc_ablated("cross_all")) {
         qc_weight_rounder_free(first);
         first = NULL;
         how.cross_all = net->crossed.all = true;
-        o.units = QC_CROSS_ALL_UNITS;
+        o.units = qc_network_weights_alone(net) ? 0 : QC_CROSS_ALL_UNITS;
         ok = qc_weight_rounder_new(&first, g, qc_network_moments(net), &how, st);
     }
     if (ok && any_crosses(first, g)) {
@@ -128,7 +129,7 @@ bool qc_round_crossed(struct qc_network *net, struct qc_status *st)
     struct qc_graph *crossed = NULL;
     if (!can_round(net)) return true;
     if (!qc_memory_ample(net)) {
-        if (has_few_bits(&net->scheme.partition) || loses_much(net->auto_method))
+        if (has_few_bits(&net->scheme.partition) || refines_all(net))
             qc_warn(net->listener->warnings,
                     "weights are not refined: --memory-limit leaves too little memory for a second rounding");
         return true;

@@ -46,15 +46,17 @@ static bool may_scale(const struct qc_candidate *c)
 static bool has_few_bits(const struct qc_candidate *c)
 {
     const struct qc_type_scheme *w = &c->scheme.partition.weight;
-    return w->dtype != QC_NONE && (qc_dtype_info(w->dtype)->bits < 8 || (w->bits && w->bits < 8)) && !w->format &&
-           !c->scheme.partition.weight_block;
+    return qc_dtype_info(w->dtype)->bits < 8 || (w->bits && w->bits < 8);
 }
 
-/* Second moments show the error of outputs; without memory for a search there are none. */
+/* True if the ranges of weights matter: weights have few bits, or all noise is theirs, in a network that is in float
+   because it is small. Second moments show the error of outputs; without memory for a search there are none. */
 static bool may_choose_weights(const struct qc_candidate *c)
 {
-    return has_few_bits(c) && !is_given(c, QC_OPTION_WEIGHT_METHOD) &&
-           (qc_network_moments(c->network) || !qc_memory_ample(c->network));
+    const struct qc_partition_options *p = &c->scheme.partition;
+    return p->weight.dtype != QC_NONE && !p->weight.format && !p->weight_block &&
+           (has_few_bits(c) || (p->activation.dtype != QC_NONE && qc_network_weights_alone(c->network))) &&
+           !is_given(c, QC_OPTION_WEIGHT_METHOD) && (qc_network_moments(c->network) || !qc_memory_ample(c->network));
 }
 
 static bool may_use_full_range(const struct qc_candidate *c)
@@ -172,10 +174,11 @@ static struct qc_json *describe(const struct trying *t, const struct idea *idea,
     return note(row, r, false);
 }
 
-static struct qc_race_terms terms_of(bool held, unsigned kind)
+/* made: of all samples. Units held out are few: the small gains of 8-bit weights need all. */
+static struct qc_race_terms terms_of(bool made, unsigned kind, const struct qc_candidate *c)
 {
     return (struct qc_race_terms){.units = QC_FREE_JUDGED,
-                                  .held = held,
+                                  .held = made && (kind != WEIGHTS || has_few_bits(c)),
                                   .least_db = QC_FREE_GAIN_DB,
                                   .expected = kind == WEIGHTS};
 }
@@ -197,7 +200,7 @@ static bool keep_operators(bool *kept, const struct trying *t, const struct idea
 static bool confirm(bool *changed, const struct trying *t, const struct idea *const *of, struct qc_json *const *rows,
                     const struct qc_race_result *probes, size_t count, struct qc_status *st)
 {
-    const struct qc_race_terms terms = terms_of(true, of[1]->kind);
+    const struct qc_race_terms terms = terms_of(true, of[1]->kind, t->c);
     struct qc_candidate *full[IDEAS + 1] = {NULL};
     const struct qc_network *networks[IDEAS + 1] = {t->c->network};
     struct qc_json *row_of[IDEAS + 1];
@@ -250,7 +253,7 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
         count++;
     }
     networks[0] = made[0] ? made[0]->network : t->c->network;
-    const struct qc_race_terms terms = terms_of(!made[0], kind);
+    const struct qc_race_terms terms = terms_of(!made[0], kind, t->c);
     ok = ok && (count == 1 || qc_race_of_networks(results, &best, t->c->network, networks, count, &terms, st));
     if (kind == OPERATORS && !t->operators.must_save && results[0].sqnr_db >= QC_FREE_OPERATORS_BELOW_DB) best = 0;
     struct qc_json *rows[IDEAS + 1] = {NULL};

@@ -39,8 +39,8 @@ bool qc_auto_method_find(struct qc_network *net, struct qc_status *st);
 
 /* Rounds the layers again, one after the other (calib/sequential/sequential.h), and compares both networks on samples.
    The better one becomes p->rounded and p->weight_rounding; p->crossed has the result. Does nothing unless weights are
-   compensated and have few bits (or --method auto found a low SQNR), all samples have one size, and memory is not
-   limited. Errors: those of runs. */
+   compensated and have few bits (or are alone, or --method auto found a low SQNR), all samples have one size, and
+   memory is not limited. Errors: those of runs. */
 bool qc_round_crossed(struct qc_network *p, struct qc_status *st);
 
 /* Runs the samples of a network, keeps the inputs of its bodies, and quantizes each body with `maker`, as a job does. A

@@ -74,6 +74,15 @@ def test_eight_bits_where_much_is_lost(qcalib, data, tmp_path):
     assert sqnr(infer(model.path(data), x)[0], infer(tmp_path / "m.onnx", x)[0])[0] > 25.6
 
 
+def test_eight_bits_where_activations_stay_in_float(qcalib, tmp_path):
+    """It is tried, since all noise is that of the weights, and left out where held-out samples lose."""
+    make(tmp_path)
+    found = quantize(qcalib, "--activation-type", "none", output="tried.onnx")
+    assert found["gain_db"] < 0 and not found["kept"]
+    quantize(qcalib, "--activation-type", "none", "--memory-limit", "60M", output="without.onnx")
+    assert (tmp_path / "tried.onnx").read_bytes() == (tmp_path / "without.onnx").read_bytes()
+
+
 def test_layers_that_read_one_or_two_channels(qcalib, tmp_path):
     """As gates of a narrow network do: a matrix of 1 x 1 has less room than the means of its pairs."""
     make(tmp_path)
@@ -103,6 +112,19 @@ def test_threads_and_order_of_samples_make_no_difference(qcalib, tmp_path):
     assert quantize(qcalib, *BLOCKS, "--threads", 1, output="0.onnx")["kept"]
     quantize(qcalib, *BLOCKS, "--threads", 3, data="turned.h5", output="1.onnx")
     assert (tmp_path / "0.onnx").read_bytes() == (tmp_path / "1.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("skipped", (("conv0",), ("conv0", "conv1")))
+def test_a_layer_behind_float_operators_has_no_error_to_compensate(qcalib, tmp_path, skipped):
+    """Its input is the same node in the float network and in the quantized one."""
+    make(tmp_path)
+    how = ("--weight-type", "int3", "--activation-type", "none", *(o for name in skipped for o in ("--skip", name)))
+    found = quantize(qcalib, *how, "--threads", 1, output="with.onnx")
+    assert found["kept"] and found["gain_db"] > 4
+    assert quantize(qcalib, *how, "--threads", 3, output="more.onnx") == found
+    qcalib("--data", "x.h5", "--method", "mse", "--no-report", "--advice", "off", "-o", "without.onnx", *how,
+           "--memory-limit", "60M", "net.onnx")
+    assert noise(tmp_path, "with.onnx") < 0.6 * noise(tmp_path, "without.onnx")
 
 
 @pytest.mark.nightly

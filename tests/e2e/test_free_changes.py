@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: Apache-2.0
+#SPDX - License - Identifier : Apache - 2.0
 """Changes that cost nothing at run time: the default job takes those that gain on other samples, and says so."""
 
 import json
@@ -59,6 +59,26 @@ def unequal(folder):
     return folder / "unequal.onnx", folder / "unequal.npz"
 
 
+def dense(folder):
+    """A small MLP with inputs of few directions, which ONNX Runtime computes faster in float; samples, and others."""
+    rng, width = np.random.default_rng(3), 32
+    nodes, weights, x = [], [], "x"
+    for i, outputs in enumerate((width, width, width, 10)):
+        made = rng.normal(size=(width, outputs)) * np.sqrt(2 / width)
+        weights.append(numpy_helper.from_array(made.astype(np.float32), f"w{i}"))
+        nodes.append(helper.make_node("MatMul", [x, f"w{i}"], [f"m{i}"], name=f"dense{i}"))
+        nodes.append(helper.make_node("Relu", [f"m{i}"], [f"r{i}"]))
+        x = f"r{i}"
+    of = lambda name, size: helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 16, size])
+    graph = helper.make_graph(nodes[:-1], "dense", [of("x", width)], [of("m3", 10)], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "dense.onnx")
+    mix = rng.normal(size=(6, width))
+    for name in ("dense", "other"):
+        x = rng.normal(size=(96, 16, 6)) @ mix + 0.1 * rng.normal(size=(96, 16, width))
+        np.savez(folder / f"{name}.npz", x=x.astype(np.float32))
+    return folder / "dense.onnx", folder / "dense.npz", folder / "other.npz"
+
+
 def kept(report):
     return [f["name"] for f in report["free_changes"] if f["kept"]]
 
@@ -89,7 +109,9 @@ def test_an_option_that_is_given_is_not_overruled(job, examples, tmp_path):
     assert job(model, "--equalize", "off")[0].get("free_changes", []) == []
     few = ("--weight-type", "int3", "--weight-method", "mse")
     tried = job(examples / "digits_cnn.onnx", *few)[0].get("free_changes", [])
-    assert {f["name"] for f in tried} <= {"float_operators"}, tried
+    assert
+{f["name"] for f in tried
+} <= {"float_operators"}, tried
 
 
 def test_weights_of_few_bits(job, examples):
@@ -99,6 +121,23 @@ def test_weights_of_few_bits(job, examples):
         tried = {f["name"] for f in report["free_changes"]}
         assert tried >= {"weight_method", "full_range"} and len(set(kept(report)) - {"float_operators"}) <= 1
         assert better > plain - 0.3, (bits, better, plain)
+
+
+def test_weights_of_a_network_in_float(qcalib, tmp_path):
+    """All its noise is that of 8-bit weights: they get ranges by the error of the outputs, and a second rounding."""
+    model, data, other = dense(tmp_path)
+    how = ("--data", data, "--json", "--no-report", "--advice", "off")
+    plain = ("--effort", "low", "--weight-rounding", "nearest")
+    report = qcalib(*how, "--threads", 1, "-o", "q.onnx", model).json
+    assert report["integer_share"] == 0 and kept(report) == ["full_range"]
+    assert report["rounded_on_what_is_read"]["kept"]
+    qcalib(*how, "--threads", 3, "-o", "again.onnx", model)
+    assert (tmp_path / "q.onnx").read_bytes() == (tmp_path / "again.onnx").read_bytes()
+    assert "free_changes" not in qcalib(*how, "--weight-method", "mse", "-o", "given.onnx", model).json
+    qcalib(*how, *plain, "-o", "nearest.onnx", model)
+    x = np.load(other)["x"]
+    better, worse = (sqnr(infer(model, x)[0], infer(tmp_path / name, x)[0])[0] for name in ("q.onnx", "nearest.onnx"))
+    assert better > worse + 2, (better, worse)
 
 
 def test_nothing_is_tried_where_nothing_can_gain(job, examples):
@@ -114,7 +153,9 @@ def test_a_memory_limit_without_room_for_them_says_so(qcalib, examples):
     said = [w for w in tight.json["warnings"] if "changes that cost nothing at run time are not tried: --memory-limit" in w]
     assert len(said) == 1 and said[0] in tight.err
     left = tight.json["free_changes"]
-    assert {f["name"] for f in left} >= {"equalize", "smooth", "weight_method", "full_range", "float_operators"}
+    assert
+{f["name"] for f in left
+} >= {"equalize", "smooth", "weight_method", "full_range", "float_operators"}
     assert all("--memory-limit" in f["reason"] and not f["kept"] and f["gain_db"] is None for f in left)
     ample = qcalib("--memory-limit", "4G", *job)
     assert kept(ample.json) and not any("reason" in f for f in ample.json["free_changes"])
