@@ -74,13 +74,36 @@ static int64_t time_of_product(const struct timed *t, const struct qc_node *n, c
     return time;
 }
 
+static bool takes_rows(const struct qc_node *n, qc_id table)
+{
+    return n->op == QC_OP_Gather && n->inputs[0] == table && qc_attr_int(n, "axis", 0) == 0;
+}
+
+/* Returns the time to dequantize a constant in a run: the rows that each Gather takes of a table, multiplied by their
+   scales, and all of it for other readers. */
+static int64_t time_of_constant(const struct timed *t, const struct qc_node *dequantize)
+{
+    const struct qc_graph *g = t->g;
+    const struct qc_use_list readers = qc_readers(&t->uses, dequantize->outputs);
+    const int64_t all = qc_time_to_convert(t->on, g, dequantize->inputs[0], QC_CONVERT_WEIGHT, false);
+    int64_t time = 0;
+    bool rows = true;
+    for (size_t i = 0; all && i < readers.count; i++) {
+        const struct qc_node *n = &g->nodes[readers.of[i].node];
+        rows = rows && takes_rows(n, dequantize->outputs);
+        if (takes_rows(n, dequantize->outputs))
+            time += 2 * qc_time_to_convert(t->on, g, n->outputs, QC_CONVERT_FROM_8, false);
+    }
+    return rows ? time : time + all;
+}
+
 static int64_t time_of_conversion(const struct timed *t, const struct qc_node *n)
 {
     const struct qc_graph *g = t->g;
     const qc_id x = n->inputs[0], y = n->outputs;
     const bool wide = is_wide(g, x) || is_wide(g, y);
     if (is_accumulator(g, x) && !wide) return 0; /* the product gives this */
-    if (qc_constant_of(g, x)) return qc_time_to_convert(t->on, g, x, QC_CONVERT_WEIGHT, false);
+    if (qc_constant_of(g, x)) return time_of_constant(t, n);
     const bool layout = n->op != QC_OP_Requantize && (changes_layout(t, y) || changes_layout(t, x));
     int64_t time = 0;
     if (n->op != QC_OP_Dequantize)
@@ -138,6 +161,22 @@ static bool times_of(double *times, const struct qc_graph *g, const struct qc_ne
     return ok;
 }
 
+/* Adds the times of what the file of the model has in slower forms. */
+static bool add_forms(double *times, const struct qc_network *net, struct qc_status *st)
+{
+    struct qc_graph *fixed = NULL;
+    const struct qc_graph *g = net->setup->normalised;
+    struct qc_uses uses;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    const bool ok =
+        qc_evidence_sized_graph(&fixed, net->evidence, g, st) && qc_uses_of(&uses, fixed ? fixed : g, a, st);
+    for (int i = 0; ok && i < QC_PROCESSORS; i++)
+        times[i] += (double)qc_time_of_forms((enum qc_processor)i, &uses, net->setup->model.graph);
+    qc_graph_free(fixed);
+    return ok;
+}
+
 /* Adds the times of operators that compute with shapes. */
 static bool add_shapes(double *times, const struct qc_graph *g, struct qc_status *st)
 {
@@ -157,7 +196,8 @@ static const double *times_of_model(const struct qc_network *net, struct qc_stat
 {
     double *times = net->evidence->float_times;
     if (times[0] != 0) return times; /* NaN: shapes are unknown, then for all networks */
-    const bool ok = times_of(times, net->setup->normalised, net, st) && add_shapes(times, net->setup->model.graph, st);
+    const bool ok = times_of(times, net->setup->normalised, net, st) &&
+                    add_shapes(times, net->setup->model.graph, st) && add_forms(times, net, st);
     return ok ? times : NULL;
 }
 

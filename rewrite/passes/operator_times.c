@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite/passes/operator_times.h"
 
+#include <string.h>
+
 #include "graph/core/multiply_adds.h"
 #include "graph/core/recurrent.h"
 
@@ -242,7 +244,6 @@ static const struct pair {
     [QC_OP_ReduceMean] = {QC_TIME_FLOAT_MEAN, QC_TIME_INT_MEAN, false},
     [QC_OP_ReduceSum] = {QC_TIME_FLOAT_MEAN, QC_TIME_FLOAT_MEAN, true},
     [QC_OP_ReduceMax] = {QC_TIME_FLOAT_MEAN, QC_TIME_FLOAT_MEAN, true},
-    [QC_OP_Resize] = {QC_TIME_RESIZE, QC_TIME_RESIZE, false},
     [QC_OP_Table] = {QC_TIME_FLOAT_TABLE, QC_TIME_INT_TABLE, false},
     [QC_OP_Sigmoid] = {QC_TIME_FLOAT_UNARY, QC_TIME_INT_UNARY, false},
     [QC_OP_LeakyRelu] = {QC_TIME_FLOAT_LIGHT, QC_TIME_INT_UNARY, false},
@@ -261,7 +262,7 @@ static const struct pair {
     [QC_OP_LRN] = {QC_TIME_FLOAT_SLOW, QC_TIME_FLOAT_SLOW, true},
     [QC_OP_Softmax] = {QC_TIME_FLOAT_SOFTMAX, QC_TIME_FLOAT_SOFTMAX, true},
     [QC_OP_LayerNormalization] = {QC_TIME_FLOAT_NORM, QC_TIME_FLOAT_NORM, true},
-    [QC_OP_InstanceNormalization] = {QC_TIME_FLOAT_NORM, QC_TIME_FLOAT_NORM, true},
+    [QC_OP_InstanceNormalization] = {QC_TIME_FLOAT_INSTANCE, QC_TIME_FLOAT_INSTANCE, true},
 };
 
 static bool is_view(const struct qc_node *n)
@@ -274,6 +275,11 @@ static struct pair kinds_of(const struct qc_node *n)
 {
     const enum qc_affine_behaviour affine = qc_node_affine(n);
     if (others[n->op].real) return others[n->op];
+    if (n->op == QC_OP_Resize) {
+        const bool nearest = strcmp(qc_attr_string(n, "mode", "nearest"), "nearest") == 0;
+        return nearest ? (struct pair){QC_TIME_RESIZE_NEAREST, QC_TIME_RESIZE_NEAREST, false}
+                       : (struct pair){QC_TIME_RESIZE, QC_TIME_RESIZE, false};
+    }
     if (affine == QC_AFFINE_KEEP || affine == QC_AFFINE_JOIN)
         return (struct pair){QC_TIME_FLOAT_MOVE, QC_TIME_INT_MOVE, false};
     if (qc_op_info(n->op)->unary) return (struct pair){QC_TIME_FLOAT_UNARY, QC_TIME_FLOAT_UNARY, true};
@@ -292,6 +298,7 @@ static bool times_of_other(const struct rate *r, struct qc_operator_times *out, 
     const struct qc_shape *s = &qc_value(g, n->outputs)->type.shape;
     const int64_t last = s->rank > 0 ? s->dim[s->rank - 1] : 1;
     w.positions = results / (last > 0 ? last : 1);
+    if (n->op == QC_OP_InstanceNormalization && s->rank > 1) w.positions = s->dim[1] > 0 ? s->dim[1] : 1;
     if (n->op == QC_OP_MaxPool) w.positions = s->dim[1] > 0 ? w.window / s->dim[1] : w.window;
     out->real = time_of(r, joins_product(r, uses, n) ? QC_TIME_FLOAT_FUSED : kind.real, w);
     out->integer = time_of(r, kind.integer, w);
@@ -345,6 +352,33 @@ int64_t qc_time_of_shapes(enum qc_processor on, const struct qc_graph *g, struct
         nodes += runs && only;
     }
     return nodes * time_of(rates_of[on], QC_TIME_SHAPE, (struct work){0});
+}
+
+/* Returns true for a sum that the runtime computes with the normalization that alone reads it. */
+static bool is_skip(const struct qc_uses *uses, const struct qc_node *n)
+{
+    const struct qc_graph *g = uses->graph;
+    const qc_id reader = n->op == QC_OP_Add ? qc_only_reader(uses, n->outputs) : 0;
+    return reader && g->nodes[reader].op == QC_OP_LayerNormalization && g->nodes[reader].inputs[0] == n->outputs &&
+           qc_value(g, n->outputs)->type.shape.rank == 3 && !qc_constant_of(g, n->inputs[0]) &&
+           !qc_constant_of(g, n->inputs[1]);
+}
+
+int64_t qc_time_of_forms(enum qc_processor on, const struct qc_uses *uses, const struct qc_graph *model)
+{
+    const struct qc_graph *g = uses->graph;
+    int64_t time = 0;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct work w = {.results = elements_of_one(g, g->nodes[id].outputs)};
+        if (is_skip(uses, &g->nodes[id])) time += time_of(rates_of[on], QC_TIME_FLOAT_SKIP, w);
+    }
+    for (qc_id id = 1; id <= model->node_count; id++) {
+        const struct qc_node *n = &model->nodes[id];
+        const char *name = n->op == QC_OP_PRelu ? model->values[n->outputs].name : NULL;
+        const qc_id v = name ? qc_graph_find_value(g, name) : 0;
+        if (v) time += time_of(rates_of[on], QC_TIME_FLOAT_PRELU, (struct work){.results = elements_of_one(g, v)});
+    }
+    return time;
 }
 
 bool qc_times_of_match(struct qc_operator_times *out, enum qc_processor on, const struct qc_uses *uses,

@@ -25,6 +25,11 @@ int64_t qc_time_of_run(enum qc_processor on, const struct qc_graph *g);
    a status if out of memory. */
 int64_t qc_time_of_shapes(enum qc_processor on, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
+/* Returns the time that operators of a model take longer than the forms that files have for them: PRelu, and the sum
+   before a LayerNormalization, which the runtime joins with it. uses: of the graph that rules have made of the model.
+ */
+int64_t qc_time_of_forms(enum qc_processor on, const struct qc_uses *uses, const struct qc_graph *model);
+
 /* The times of a match of a pattern. */
 bool qc_times_of_match(struct qc_operator_times *out, enum qc_processor on, const struct qc_uses *uses,
                        const struct qc_match *m);

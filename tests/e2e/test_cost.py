@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: Apache-2.0
+#SPDX - License - Identifier : Apache - 2.0
 """The estimated cost of a file: bytes are those of the file, and latencies are in the order of the kernels that ONNX
 Runtime has. scripts/file_latency compares estimates with measured latencies."""
 
@@ -36,7 +36,9 @@ def model(tmp_path):
 
 def test_integers_are_estimated_faster_than_float_and_16_bits_slower(qcalib, tmp_path, model):
     options = {"bytes": (), "half": ("--skip", "conv0", "--skip", "conv1"), "wide": ("--activation-type", "uint16")}
-    costs, files = {}, {}
+    costs, files = {},
+{
+}
     for name, given in options.items():
         files[name] = tmp_path / f"{name}.onnx"
         job = ("--data", "d.npz", "--effort", "low", "--advice", "off", "--no-report", "--json", *given)
@@ -53,3 +55,52 @@ def test_a_free_dimension_is_that_of_the_samples(qcalib, tmp_path, model):
     job = ("--data", "d.npz", "--effort", "low", "--advice", "off", "--no-report", "--json", "-o", "q.onnx")
     fixed = qcalib(*job, model).json["cost"]["latency"]
     assert qcalib(*job, tmp_path / "free.onnx").json["cost"]["latency"] == pytest.approx(fixed, rel=1e-6)
+
+
+def latency(qcalib, folder, nodes, weights, inputs, shape, opset=17, kind=TensorProto.FLOAT):
+    """The job's estimate for a network of these nodes, from `inputs` of "x" to "y"."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", kind, inputs.shape[1:] and [1, *inputs.shape[1:]])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+        [numpy_helper.from_array(w, name) for name, w in weights.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), folder / "n.onnx")
+    np.savez(folder / "n.npz", x=inputs)
+    job = ("--data", "n.npz", "--effort", "low", "--advice", "off", "--no-report", "--json", "-o", "n.int8.onnx")
+    return qcalib(*job, folder / "n.onnx").json["cost"]["latency"]
+
+
+def test_rows_that_a_gather_takes_are_dequantized_and_not_the_table(qcalib, tmp_path):
+    """ONNX Runtime gathers the integers: a table of 60 rows and one of 20000 take the same time."""
+    rng = np.random.default_rng(3)
+    nodes = [helper.make_node("Gather", ["t", "x"], ["e"]), helper.make_node("MatMul", ["e", "w"], ["y"])]
+    ids = rng.integers(0, 60, (8, 48), dtype=np.int64)
+
+    def of(rows):
+        weights = {"t": rng.standard_normal((rows, 64)), "w": rng.standard_normal((64, 512))}
+        weights = {name: w.astype(np.float32) for name, w in weights.items()}
+        return latency(qcalib, tmp_path, nodes, weights, ids, [1, 48, 512], kind=TensorProto.INT64)
+
+    assert of(20000) == pytest.approx(of(60), rel=0.01)
+
+
+def test_slow_forms_of_the_model_count_in_its_time(qcalib, tmp_path):
+    """ONNX Runtime computes an Add before a LayerNormalization with it, and PRelu, slowly; files have other forms."""
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((8, 64, 128)).astype(np.float32)
+    weights = {"w": rng.standard_normal((128, 128)), "g": np.ones(128), "b": np.zeros(128), "s": np.full(1, 0.2)}
+    weights = {name: w.astype(np.float32) for name, w in weights.items()}
+
+    def of(*behind):
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), *behind]
+        used = {i for n in nodes for i in n.input}
+        return latency(qcalib, tmp_path, nodes, {
+    k: w for k, w in weights.items() if k in used}, x, [1, 64, 128])
+
+    def norm(op):
+        return of(helper.make_node(op, ["p", "x"], ["a"]), helper.make_node("LayerNormalization", ["a", "g", "b"], ["y"]))
+
+    assert norm("Add") < 0.7 * norm("Sum")
+    assert of(helper.make_node("PRelu", ["p", "s"], ["y"])) < 0.8 * of(helper.make_node("LeakyRelu", ["p"], ["y"], alpha=0.2))

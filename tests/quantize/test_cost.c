@@ -35,6 +35,12 @@ Test(cost, is_that_of_measured_operators)
          "%2)\noutput \"y\" %3\n",
          6.8},
         {"graph \"g\"\ninput %1 \"x\" f32[64,128]\n%2 \"y\" = Softmax \"c\"(%1)\noutput \"y\" %2\n", 3},
+        {"graph \"g\"\ninput %1 \"x\" f32[1,16,24,24]\nconst %2 \"s\" f32[4] = {1, 1, 2, 2}\n%3 \"y\" = Resize "
+         "\"c\"(%1, -, %2) {mode=\"nearest\", nearest_mode=\"floor\"}\noutput \"y\" %3\n",
+         8.2},
+        {"graph \"g\"\ninput %1 \"x\" f32[1,24,32,32]\ninput %2 \"s\" f32[24]\ninput %3 \"b\" f32[24]\n%4 \"y\" = "
+         "InstanceNormalization \"c\"(%1, %2, %3)\noutput \"y\" %4\n",
+         7.3},
     };
     const double run = time_of("graph \"g\"\ninput %1 \"x\" f32[5]\noutput \"x\" %1\n", true);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
