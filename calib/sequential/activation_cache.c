@@ -230,21 +230,22 @@ CODEC(int8_t, i8)
 CODEC(uint16_t, u16)
 CODEC(int16_t, i16)
 
-/* The same for floats of few bits: levels to their codes. */
-static void encode_floats(uint8_t *to, const float *x, size_t n, enum qc_dtype t)
+/* Returns the parameters of the kept numbers; NULL: they are float32. */
+static const struct qc_qparams *kept_parameters(const struct qc_activation_cache *f, const struct kept *k)
 {
-    for (size_t i = 0; i < n; i++) to[i] = qc_float_to_small(t, (double)x[i], QC_SMALL_SATURATES, QC_SMALL_NEAREST);
+    return k->form.qparams != QC_REAL ? &f->g->qparams_of[k->form.qparams] : NULL;
 }
 
-static void decode_floats(float *to, const uint8_t *from, size_t n, enum qc_dtype t, float scale)
-{
-    for (size_t i = 0; i < n; i++) to[i] = qc_small_to_float(t, from[i]) * scale;
-}
-
+/* Encodes part of a unit; levels of floats of few bits to their codes. */
 static void encode(void *to, const float *x, size_t n, const struct qc_qparams *s)
 {
+    if (!s) {
+        memcpy(to, x, n * sizeof *x);
+        return;
+    }
     if (qc_is_small_float(s->dtype)) {
-        encode_floats(to, x, n, s->dtype);
+        for (size_t i = 0; i < n; i++)
+            ((uint8_t *)to)[i] = qc_float_to_small(s->dtype, (double)x[i], QC_SMALL_SATURATES, QC_SMALL_NEAREST);
         return;
     }
     const bool wide = qc_dtype_size(s->dtype) == 2, sign = qc_levels_of(s->dtype, false).lo < 0;
@@ -253,21 +254,16 @@ static void encode(void *to, const float *x, size_t n, const struct qc_qparams *
 
 static void decode(float *to, const void *from, size_t n, const struct qc_qparams *s)
 {
+    if (!s) {
+        memcpy(to, from, n * sizeof *to);
+        return;
+    }
     if (qc_is_small_float(s->dtype)) {
-        decode_floats(to, from, n, s->dtype, s->scale[0]);
+        for (size_t i = 0; i < n; i++) to[i] = qc_small_to_float(s->dtype, ((const uint8_t *)from)[i]) * s->scale[0];
         return;
     }
     const bool wide = qc_dtype_size(s->dtype) == 2, sign = qc_levels_of(s->dtype, false).lo < 0;
     (wide ? sign ? decode_i16 : decode_u16 : sign ? decode_i8 : decode_u8)(to, from, n, s->zero_point[0], s->scale[0]);
-}
-
-/* Encodes or decodes part of a unit. */
-static void encode_part(void *to, const float *x, size_t n, const struct qc_activation_cache *f, const struct kept *k)
-{
-    if (k->form.qparams != QC_REAL)
-        encode(to, x, n, &f->g->qparams_of[k->form.qparams]);
-    else
-        memcpy(to, x, n * sizeof *x);
 }
 
 bool qc_activation_cache_put(struct qc_activation_cache *f, qc_id value, size_t unit, const struct qc_view *v,
@@ -291,7 +287,7 @@ bool qc_activation_cache_put(struct qc_activation_cache *f, qc_id value, size_t 
     for (size_t i = 0, first = 0; ok && first < k->count; i++, first += most) {
         const size_t n = k->count - first < most ? k->count - first : most;
         char part[BLOCK];
-        encode_part(blocks[i].there ? part : blocks[i].memory, x + first, n, f, k);
+        encode(blocks[i].there ? part : blocks[i].memory, x + first, n, kept_parameters(f, k));
         ok = !blocks[i].there || qc_scratch_file_write(f->file, blocks[i].at, part, n * (k->bytes / k->count), st);
     }
     free(row);
@@ -332,14 +328,7 @@ bool qc_activation_cache_get(float *out, struct qc_activation_cache *f, qc_id va
         const size_t n = k->count - first < most ? k->count - first : most;
         char part[BLOCK];
         ok = !blocks[i].there || qc_scratch_file_read(part, f->file, blocks[i].at, n * (k->bytes / k->count), st);
-        if (ok) {
-            float *to = out + first;
-            const void *from = blocks[i].there ? part : blocks[i].memory;
-            if (k->form.qparams != QC_REAL)
-                decode(to, from, n, &f->g->qparams_of[k->form.qparams]);
-            else
-                memcpy(to, from, n * sizeof *to);
-        }
+        if (ok) decode(out + first, blocks[i].there ? part : blocks[i].memory, n, kept_parameters(f, k));
     }
     if (last) give_back(f, blocks, k->pieces);
     return ok;

@@ -29,11 +29,6 @@ struct planning {
     struct qc_segment part;
 };
 
-static bool is_quantizer_value(const struct qc_graph *g, qc_id v)
-{
-    return !qc_constant_of(g, v);
-}
-
 static void add_id(struct qc_id_set *s, qc_id id)
 {
     if (s->has[id]) return;
@@ -45,11 +40,6 @@ static void clear_ids(struct qc_id_set *s)
 {
     for (size_t i = 0; i < s->count; i++) s->has[s->of[i]] = false;
     s->count = 0;
-}
-
-static void sort_ids(const struct qc_id_set *s)
-{
-    qsort(s->of, s->count, sizeof *s->of, qc_order_u32);
 }
 
 static void need(struct planning *s, qc_id v)
@@ -73,8 +63,8 @@ static void find_needed(struct planning *s)
         const struct qc_node *n = &g->nodes[part->nodes.of[at]];
         for (unsigned i = 0; i < n->input_count; i++) need(s, n->inputs[i]);
     }
-    sort_ids(&part->inputs);
-    sort_ids(&part->nodes);
+    qsort(part->inputs.of, part->inputs.count, sizeof *part->inputs.of, qc_order_u32);
+    qsort(part->nodes.of, part->nodes.count, sizeof *part->nodes.of, qc_order_u32);
     /* Which values of the part are final? All that it reads from outside are. */
     const struct qc_weight_rounder *r = s->p->options->weight_rounder;
     for (size_t at = 0; at < s->part.nodes.count; at++) {
@@ -281,7 +271,7 @@ static void look_at_quantizer(struct planning *s, qc_id quantizer)
     const struct qc_qparams *qparams = &s->p->g->qparams_of[quantizer];
     begin_part(s);
     for (size_t i = 0; i < qparams->observed_count; i++)
-        if (is_quantizer_value(s->p->g, qparams->observed[i])) look_at_value(s, qparams->observed[i])->scan = true;
+        if (!qc_constant_of(s->p->g, qparams->observed[i])) look_at_value(s, qparams->observed[i])->scan = true;
     s->part.counts = true;
     find_needed(s);
 }
@@ -320,7 +310,7 @@ static bool order_quantizers(struct planning *s, struct qc_status *st)
     for (qc_id id = 1; id <= g->qparams_count; id++) {
         const struct qc_qparams *qparams = &g->qparams_of[id];
         for (size_t i = 0; i < qparams->observed_count; i++)
-            if (is_quantizer_value(g, qparams->observed[i]))
+            if (!qc_constant_of(g, qparams->observed[i]))
                 last[id] = qparams->observed[i] > last[id] ? qparams->observed[i] : last[id];
         if (qparams->observed_count && !last[id] && !qc_chooser_quantizer(p->chooser, id, st)) return false;
         if (!last[id]) continue;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/weights/round_weights.h"
+#include "calib/weights/sum_bound.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,12 +19,6 @@ static const struct qc_tensor *one_scale_weight(const struct qc_graph *g, const 
     return s->is_weight && !s->per_channel && t && t->dtype == QC_F32 && t->shape.rank >= 2 && t->count ? t : NULL;
 }
 
-static int weight_channel_axis(const struct qc_node *n, const struct qc_tensor *t)
-{
-    if (n->op == QC_OP_Conv || (n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0))) return 0;
-    return n->op == QC_OP_ConvTranspose ? 1 : t->shape.rank - 1;
-}
-
 bool qc_weight_imbalance(struct qc_channel_imbalance *out, const struct qc_graph *g, struct qc_status *st)
 {
     *out = (struct qc_channel_imbalance){0};
@@ -31,7 +26,7 @@ bool qc_weight_imbalance(struct qc_channel_imbalance *out, const struct qc_graph
         const struct qc_node *n = &g->nodes[id];
         const struct qc_tensor *t = one_scale_weight(g, n);
         if (!t) continue;
-        const int axis = weight_channel_axis(n, t);
+        const int axis = n->op == QC_OP_ConvTranspose ? 1 : qc_sum_axis(g, n);
         const size_t channels = (size_t)t->shape.dim[axis];
         size_t inner = 1, small = 0, all = 0;
         float largest = 0, *top = calloc(channels, sizeof *top);

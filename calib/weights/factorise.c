@@ -13,13 +13,8 @@ enum { TRIES = QC_FACTORISE_TRIES };
    not depend on blocks or workers. */
 struct panel {
     double *a, *packed; /* packed: rows of the panel below its diagonal block, in tiles [tile][width][QC_TILE] */
-    size_t n, first, width;
+    size_t n, first, width, rest; /* rest: first row and column after it */
 };
-
-static size_t rest_of(const struct panel *p)
-{
-    return p->first + p->width;
-}
 
 /* Subtracts column j of the factor from the rows below it, up to the diagonal. a: a block of `width` columns, rows
    `stride` apart. */
@@ -65,7 +60,7 @@ QC_VECTOR_EXPORTED(qc_factor_solve_tile, (double *restrict tile, const double *d
 
 static size_t tile_height(const struct panel *p, size_t tile)
 {
-    const size_t left = p->n - rest_of(p) - tile * QC_TILE;
+    const size_t left = p->n - p->rest - tile * QC_TILE;
     return left < QC_TILE ? left : QC_TILE;
 }
 
@@ -74,7 +69,7 @@ static bool factor_rows(void *user, size_t tile, unsigned worker, struct qc_stat
 {
     const struct panel *p = user;
     const size_t n = p->n, height = tile_height(p, tile), width = p->width;
-    double *rows = p->a + (rest_of(p) + tile * QC_TILE) * n + p->first, *to = p->packed + tile * width * QC_TILE;
+    double *rows = p->a + (p->rest + tile * QC_TILE) * n + p->first, *to = p->packed + tile * width * QC_TILE;
     for (size_t k = 0; k < width; k++)
         for (size_t i = 0; i < QC_TILE; i++) to[k * QC_TILE + i] = i < height ? rows[i * n + k] : 0;
     qc_factor_solve_tile(to, p->a + p->first * n + p->first, n, width);
@@ -87,7 +82,7 @@ static bool factor_rows(void *user, size_t tile, unsigned worker, struct qc_stat
 static bool take_off(void *user, size_t column, unsigned worker, struct qc_status *st)
 {
     const struct panel *p = user;
-    const size_t n = p->n, rest = rest_of(p), each = p->width * QC_TILE, tiles = (n - rest + QC_TILE - 1) / QC_TILE;
+    const size_t n = p->n, rest = p->rest, each = p->width * QC_TILE, tiles = (n - rest + QC_TILE - 1) / QC_TILE;
     for (size_t row = column; row < tiles; row++) {
         const size_t height = tile_height(p, row), width = tile_height(p, column);
         double *c = p->a + (rest + row * QC_TILE) * n + rest + column * QC_TILE;
@@ -109,8 +104,8 @@ static bool cholesky(bool *definite, double *a, size_t n, double *scratch, const
     *definite = true;
     for (size_t first = 0; first < n; first += QC_FACTOR_PANEL) {
         const size_t width = n - first < QC_FACTOR_PANEL ? n - first : QC_FACTOR_PANEL;
-        struct panel p = {.a = a, .packed = scratch, .n = n, .first = first, .width = width};
-        const size_t tiles = (n - rest_of(&p) + QC_TILE - 1) / QC_TILE;
+        struct panel p = {.a = a, .packed = scratch, .n = n, .first = first, .width = width, .rest = first + width};
+        const size_t tiles = (n - p.rest + QC_TILE - 1) / QC_TILE;
         if (!(*definite = qc_factor_block(p.a + first * n + first, n, width))) return true;
         if (!qc_pool_run(tiles, factor_rows, &p, team, st) || !qc_pool_run(tiles, take_off, &p, team, st)) return false;
     }

@@ -301,12 +301,6 @@ bool qc_low_rank_factorise(bool *found, struct qc_low_rank *f, struct qc_damping
     return true;
 }
 
-/* s += U_b' e, for the columns of a block; e: [width][QC_LANES]. */
-static void carry_block(float *s, const struct qc_low_rank *f, const float *e, size_t first, size_t width)
-{
-    qc_lanes_add_up_f32(s, f->rank, f->turned + first, f->w, e, width);
-}
-
 static void add_norms(double *error, const float *s, size_t rank)
 {
     for (size_t t = 0; t < rank; t++)
@@ -334,7 +328,7 @@ void qc_low_rank_round(double *error, double *d, const double *w, const struct q
             qc_round_lanes(to, w + column * QC_LANES, from, grid, column);
             for (size_t l = 0; l < QC_LANES; l++) e[k * QC_LANES + l] = (float)to[l];
         }
-        carry_block(s, f, e, first, width);
+        qc_lanes_add_up_f32(s, f->rank, f->turned + first, f->w, e, width); /* s += U_b' e */
     }
     add_norms(error, s, f->rank);
 }
@@ -349,7 +343,7 @@ void qc_low_rank_errors(double *error, const double *d, const struct qc_low_rank
             const double *from = d + (f->ordered ? f->order[first + k] : first + k) * QC_LANES;
             for (size_t l = 0; l < QC_LANES; l++) e[k * QC_LANES + l] = (float)from[l];
         }
-        carry_block(s, f, e, first, width);
+        qc_lanes_add_up_f32(s, f->rank, f->turned + first, f->w, e, width);
     }
     add_norms(error, s, f->rank);
 }

@@ -77,12 +77,6 @@ struct key {
 };
 _Static_assert(sizeof(struct key) == sizeof(void *) + HEX + 8, "no byte of a key is undefined");
 
-static bool whole_key(struct key *key, const struct qc_round_weights_layer *l, struct qc_status *st)
-{
-    *key = (struct key){.weight = l->weight, .has_input = l->input != NULL};
-    return key_of(key->rest, l, st);
-}
-
 static struct qc_round_weights_output *copy_outputs(const struct qc_round_weights_output *from, size_t count,
                                                     struct qc_status *st)
 {
@@ -96,10 +90,10 @@ static struct qc_round_weights_output *copy_outputs(const struct qc_round_weight
 
 bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, struct qc_memo *memo, struct qc_status *st)
 {
-    struct key key;
+    struct key key = {.weight = l->weight, .has_input = l->input != NULL};
     *known = false;
     if (!is_simple(l)) return true;
-    if (!whole_key(&key, l, st)) return false;
+    if (!key_of(key.rest, l, st)) return false;
     const struct solved *s = qc_memo_find(memo, &key, sizeof key);
     if (!s) return true;
     const struct qc_rounded_weights own = *l->result;
@@ -116,9 +110,9 @@ bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, str
 bool qc_rounded_layers_keep(struct qc_memo *memo, const struct qc_round_weights_layer *l, struct qc_status *st)
 {
     const size_t bytes = l->rounded->bytes + l->moments->outputs * sizeof *l->made;
-    struct key key;
+    struct key key = {.weight = l->weight, .has_input = l->input != NULL};
     if (!is_simple(l) || !qc_memo_has_room(memo, bytes)) return true;
-    if (!whole_key(&key, l, st)) return false;
+    if (!key_of(key.rest, l, st)) return false;
     struct solved *s = calloc(1, sizeof *s);
     if (!s) return qc_fail_memory(st, sizeof *s);
     *s = (struct solved){.weight = qc_tensor_ref(l->weight),

@@ -208,29 +208,18 @@ static bool is_matrix(const struct qc_view *v)
     return (column == 1 && row >= columns) || (row == 1 && column >= rows);
 }
 
-/* Sets input i of the kernel in the memory order that the kernel requires. */
-static bool gather_one(struct work *w, struct qc_plan_binding *b, unsigned i, qc_id value, struct qc_status *st)
-{
-    w->in[i] = operand_of(b, value);
-    if (!value) return true;
-    const bool spatial = w->in[i].view.rank >= 3 && w->in[i].view.rank <= 5;
-    switch (w->def.kernel->order) {
-    case QC_ORDER_ANY: return true;
-    case QC_ORDER_LAST:
-        return turn(&w->in[i], b, w->node, value, i == 0 && spatial ? QC_LAYOUT_LAST : QC_LAYOUT_ROW, st);
-    case QC_ORDER_MATRIX:
-        if (i < 2 && is_matrix(&w->in[i].view)) return true;
-        return turn(&w->in[i], b, w->node, value, QC_LAYOUT_ROW, st);
-    case QC_ORDER_ROW: return turn(&w->in[i], b, w->node, value, QC_LAYOUT_ROW, st);
-    }
-    return false;
-}
-
+/* Sets the inputs of the kernel in the memory order that the kernel requires. */
 static bool gather_binding(struct work *w, struct qc_plan_binding *b, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
-    for (unsigned i = 0; i < n->input_count; i++)
-        if (!gather_one(w, b, i, n->inputs[i], st)) return false;
+    const enum qc_kernel_order order = w->def.kernel->order;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        struct qc_view *v = &w->in[i].view;
+        w->in[i] = operand_of(b, n->inputs[i]);
+        if (!n->inputs[i] || order == QC_ORDER_ANY || (order == QC_ORDER_MATRIX && i < 2 && is_matrix(v))) continue;
+        const bool last = order == QC_ORDER_LAST && i == 0 && v->rank >= 3 && v->rank <= 5;
+        if (!turn(&w->in[i], b, w->node, n->inputs[i], last ? QC_LAYOUT_LAST : QC_LAYOUT_ROW, st)) return false;
+    }
     return true;
 }
 
@@ -408,11 +397,6 @@ out:
     return ok;
 }
 
-static bool same_qparams(const struct qc_scales *a, const struct qc_scales *b)
-{
-    return a->identity ? b->identity : a->qparams == b->qparams;
-}
-
 /* Binds an op that computes: with a kernel on affine values if there is one, else as dequantize, the real op,
    quantize. */
 static bool bind_computing(struct work *w, struct qc_plan_binding *b, struct qc_status *st)
@@ -443,7 +427,8 @@ static bool bind_moving(struct work *w, struct qc_plan_binding *b, struct qc_sta
         qc_kernel_of(n->op) == &qc_kernel_pool && (w->in[0].view.dtype == QC_U8 || w->in[0].view.dtype == QC_I8);
     w->centred = !qc_op_is_conversion(n->op) && !qc_plan_moves(n) && !bytes;
     for (unsigned i = 0; qc_node_affine(n) == QC_AFFINE_JOIN && i < n->input_count; i++) {
-        if (same_qparams(&w->in_scales[i], &w->out_scales[0])) continue;
+        const struct qc_scales *x = &w->in_scales[i], *y = &w->out_scales[0];
+        if (x->identity ? y->identity : x->qparams == y->qparams) continue;
         if (!rescale(&w->in[i], b, w->node, &w->in_scales[i], &w->out_scales[0], dtype_of(b, n->outputs), st))
             return false;
         w->in_scales[i] = w->out_scales[0];

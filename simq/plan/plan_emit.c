@@ -171,11 +171,6 @@ struct store {
     enum qc_dtype dtype;
 };
 
-struct store_call {
-    enum qc_dtype dtype;
-    int32_t zero;
-};
-
 static bool store_prepare(struct qc_prepare *p, struct qc_status *st)
 {
     const struct qc_scales *in = &p->in_scales[0];
@@ -189,13 +184,14 @@ static bool store_prepare(struct qc_prepare *p, struct qc_status *st)
 
 static void store_each(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
-    const struct store_call *c = user;
+    const struct store *c = user;
+    const int32_t zero = *c->zero_point;
     const float *x = data[1];
     for (int64_t i = 0; i < n; i++) {
         const float v = x[i * stride[1]];
-        const int64_t q = (int64_t)v + c->zero, at = i * stride[0];
+        const int64_t q = (int64_t)v + zero, at = i * stride[0];
         if (c->dtype == QC_F32)
-            ((float *)data[0])[at] = v + (float)c->zero;
+            ((float *)data[0])[at] = v + (float)zero;
         else if (qc_dtype_size(c->dtype) == 1)
             ((uint8_t *)data[0])[at] = (uint8_t)q;
         else if (qc_dtype_size(c->dtype) == 2)
@@ -211,7 +207,8 @@ static bool store_run(const struct qc_run *r, struct qc_status *st)
     struct qc_view y = r->out[0], x = r->in[0];
     if (s->count > 1) y.dim[s->axis] = x.dim[s->axis] = 1;
     for (size_t c = 0; c < s->count; c++) {
-        struct store_call call = {.dtype = s->dtype, .zero = s->zero_point[c]};
+        struct store call = *s;
+        call.zero_point += c;
         if (s->count > 1) {
             y.data = (char *)r->out[0].data + (int64_t)c * y.stride[s->axis] * (int64_t)qc_dtype_size(y.dtype);
             x.data = (char *)r->in[0].data + (int64_t)c * x.stride[s->axis] * (int64_t)qc_dtype_size(x.dtype);

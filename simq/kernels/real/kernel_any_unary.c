@@ -23,60 +23,52 @@
         }                                                                                                              \
     }
 
-/* The sign of NaN is NaN. */
-#define QC_X(N, T)                                                                                                     \
-    QC_LOOP(neg_##N, T, T, -x)                                                                                         \
-    QC_LOOP(sign_##N, T, T, x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x)                                          \
-    QC_LOOP(isnan_##N, uint8_t, T, x != x)
-QC_KERNEL_FLOATS(QC_X)
-#undef QC_X
-QC_LOOP(abs_F32, float, float, fabsf(x))
-QC_LOOP(abs_F64, double, double, fabs(x))
-#define QC_X(N, T)                                                                                                     \
-    QC_LOOP(abs_##N, T, T, x < 0 ? 0 - (uint64_t)x : (uint64_t)x)                                                      \
-    QC_LOOP(neg_##N, T, T, 0 - (uint64_t)x)                                                                            \
-    QC_LOOP(sign_##N, T, T, (x > 0) - (x < 0))
-QC_KERNEL_SIGNED(QC_X)
-#undef QC_X
-#define QC_X(N, T)                                                                                                     \
-    QC_LOOP(abs_##N, T, T, x)                                                                                          \
-    QC_LOOP(sign_##N, T, T, x > 0)
-QC_KERNEL_UNSIGNED(QC_X)
-#undef QC_X
-#define QC_X(N, T)                                                                                                     \
-    QC_LOOP(infinite_##N, uint8_t, T, isinf(x) != 0)                                                                   \
-    QC_LOOP(above_##N, uint8_t, T, isinf(x) && x > 0)                                                                  \
-    QC_LOOP(below_##N, uint8_t, T, isinf(x) && x < 0)                                                                  \
-    QC_LOOP(never_##N, uint8_t, T, x != x && x == x)
-QC_KERNEL_FLOATS(QC_X)
-#undef QC_X
-#define QC_X(N, T) QC_LOOP(bitnot_##N, T, T, ~x)
-QC_KERNEL_SIGNED(QC_X)
-QC_KERNEL_UNSIGNED(QC_X)
-#undef QC_X
-QC_LOOP(not_BOOL, uint8_t, uint8_t, !x)
-QC_LOOP(isnan_F16, uint8_t, uint16_t, (x & 0x7fff) > 0x7c00)
-QC_LOOP(isnan_BF16, uint8_t, uint16_t, (x & 0x7fff) > 0x7f80)
+/* All loops: QC_ROW(op, type, name, C types of the result and of x, expression). The sign of NaN is NaN. */
+#define QC_OF_FLOATS(N, T)                                                                                             \
+    QC_ROW(Neg, N, neg, T, T, -x)                                                                                      \
+    QC_ROW(Sign, N, sign, T, T, x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x)                                      \
+    QC_ROW(IsNaN, N, isnan, uint8_t, T, x != x)
+#define QC_OF_INTEGERS(N, T) QC_ROW(BitwiseNot, N, bitnot, T, T, ~x)
+#define QC_OF_SIGNED(N, T)                                                                                             \
+    QC_ROW(Abs, N, abs, T, T, x < 0 ? 0 - (uint64_t)x : (uint64_t)x)                                                   \
+    QC_ROW(Neg, N, neg, T, T, 0 - (uint64_t)x)                                                                         \
+    QC_ROW(Sign, N, sign, T, T, (x > 0) - (x < 0))
+#define QC_OF_UNSIGNED(N, T) QC_ROW(Abs, N, abs, T, T, x) QC_ROW(Sign, N, sign, T, T, x > 0)
+#define QC_UNARIES                                                                                                     \
+    QC_KERNEL_FLOATS(QC_OF_FLOATS)                                                                                     \
+    QC_KERNEL_SIGNED(QC_OF_SIGNED)                                                                                     \
+    QC_KERNEL_UNSIGNED(QC_OF_UNSIGNED)                                                                                 \
+    QC_KERNEL_SIGNED(QC_OF_INTEGERS)                                                                                   \
+    QC_KERNEL_UNSIGNED(QC_OF_INTEGERS)                                                                                 \
+    QC_ROW(Abs, F32, abs, float, float, fabsf(x))                                                                      \
+    QC_ROW(Abs, F64, abs, double, double, fabs(x))                                                                     \
+    QC_ROW(Not, BOOL, not, uint8_t, uint8_t, !x)                                                                       \
+    QC_ROW(IsNaN, F16, isnan, uint8_t, uint16_t, (x & 0x7fff) > 0x7c00)                                                \
+    QC_ROW(IsNaN, BF16, isnan, uint8_t, uint16_t, (x & 0x7fff) > 0x7f80)
+/* IsInf that detects no infinity, the positive one, the negative one, both. */
+#define QC_NEVER(N, T) QC_ROW(IsInf, N, never, uint8_t, T, x != x && x == x)
+#define QC_ABOVE(N, T) QC_ROW(IsInf, N, above, uint8_t, T, isinf(x) && x > 0)
+#define QC_BELOW(N, T) QC_ROW(IsInf, N, below, uint8_t, T, isinf(x) && x < 0)
+#define QC_INFINITE(N, T) QC_ROW(IsInf, N, infinite, uint8_t, T, isinf(x) != 0)
 
-#define QC_ROW(OP, N, NAME) {.op = QC_OP_##OP, .type = QC_##N, .fn = NAME##_##N},
-static const struct qc_kernel_row rows[] = {
-#define QC_X(N, T) QC_ROW(Abs, N, abs) QC_ROW(Sign, N, sign)
-    QC_KERNEL_FLOATS(QC_X) QC_KERNEL_SIGNED(QC_X) QC_KERNEL_UNSIGNED(QC_X)
-#undef QC_X
-#define QC_X(N, T) QC_ROW(Neg, N, neg)
-        QC_KERNEL_FLOATS(QC_X) QC_KERNEL_SIGNED(QC_X)
-#undef QC_X
-#define QC_X(N, T) QC_ROW(BitwiseNot, N, bitnot)
-            QC_KERNEL_SIGNED(QC_X) QC_KERNEL_UNSIGNED(QC_X)
-#undef QC_X
-                QC_ROW(Not, BOOL, not ) QC_ROW(IsNaN, F32, isnan) QC_ROW(IsNaN, F64, isnan) QC_ROW(IsNaN, F16, isnan)
-                    QC_ROW(IsNaN, BF16, isnan)};
+#define QC_LOOPS                                                                                                       \
+    QC_UNARIES                                                                                                         \
+    QC_KERNEL_FLOATS(QC_NEVER)                                                                                         \
+    QC_KERNEL_FLOATS(QC_ABOVE)                                                                                         \
+    QC_KERNEL_FLOATS(QC_BELOW)                                                                                         \
+    QC_KERNEL_FLOATS(QC_INFINITE)
 
-/* Detecting no infinity, the positive one, the negative one, both. */
-static const struct qc_kernel_row is_inf[4][2] = {{QC_ROW(IsInf, F32, never) QC_ROW(IsInf, F64, never)},
-                                                  {QC_ROW(IsInf, F32, above) QC_ROW(IsInf, F64, above)},
-                                                  {QC_ROW(IsInf, F32, below) QC_ROW(IsInf, F64, below)},
-                                                  {QC_ROW(IsInf, F32, infinite) QC_ROW(IsInf, F64, infinite)}};
+#define QC_ROW(OP, N, NAME, TO, T, EXPRESSION) QC_LOOP(NAME##_##N, TO, T, EXPRESSION)
+QC_LOOPS
+#undef QC_ROW
+
+#define QC_ROW(OP, N, NAME, TO, T, EXPRESSION) {.op = QC_OP_##OP, .type = QC_##N, .fn = NAME##_##N},
+static const struct qc_kernel_row rows[] = {QC_UNARIES};
+static const struct qc_kernel_row is_inf[4][2] = {{QC_KERNEL_FLOATS(QC_NEVER)},
+                                                  {QC_KERNEL_FLOATS(QC_ABOVE)},
+                                                  {QC_KERNEL_FLOATS(QC_BELOW)},
+                                                  {QC_KERNEL_FLOATS(QC_INFINITE)}};
+#undef QC_ROW
 
 static bool prepare_any_unary(struct qc_prepare *p, struct qc_status *st)
 {

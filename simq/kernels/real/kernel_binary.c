@@ -114,40 +114,8 @@ static float power_f32(float a, float b)
     return powf(a, b);
 }
 
-#define QC_ALL(X) QC_KERNEL_FLOATS(X) QC_KERNEL_SIGNED(X) QC_KERNEL_UNSIGNED(X)
 #define QC_INTEGERS(X) QC_KERNEL_SIGNED(X) QC_KERNEL_UNSIGNED(X)
-
-#define QC_X(N, T)                                                                                                     \
-    QC_LOOP(add_##N, T, T, T, a + b)                                                                                   \
-    QC_LOOP(sub_##N, T, T, T, a - b)                                                                                   \
-    QC_LOOP(mul_##N, T, T, T, a *b)                                                                                    \
-    QC_LOOP(div_##N, T, T, T, a / b)                                                                                   \
-    QC_LOOP(prelu_##N, T, T, T, a < 0 ? a * b : a)
-QC_KERNEL_FLOATS(QC_X)
-#undef QC_X
-
-#define QC_X(N, T)                                                                                                     \
-    QC_LOOP(add_##N, T, T, T, (uint64_t)a + (uint64_t)b)                                                               \
-    QC_LOOP(sub_##N, T, T, T, (uint64_t)a - (uint64_t)b)                                                               \
-    QC_LOOP(mul_##N, T, T, T, (uint64_t)a *(uint64_t)b)
-QC_INTEGERS(QC_X)
-#undef QC_X
-
-#define QC_X(N, T)                                                                                                     \
-    QC_LOOP(div_##N, T, T, T, divide(w, a, b))                                                                         \
-    QC_LOOP(mod_##N, T, T, T, modulo(w, a, b))                                                                         \
-    QC_LOOP(fmod_##N, T, T, T, remainder_of(w, a, b))                                                                  \
-    QC_LOOP(prelu_##N, T, T, T, a < 0 ? (uint64_t)a * (uint64_t)b : (uint64_t)a)
-QC_KERNEL_SIGNED(QC_X)
-#undef QC_X
-
-#define QC_X(N, T)                                                                                                     \
-    QC_LOOP(div_##N, T, T, T, divide_unsigned(w, a, b))                                                                \
-    QC_LOOP(mod_##N, T, T, T, modulo_unsigned(w, a, b))                                                                \
-    QC_LOOP(fmod_##N, T, T, T, modulo_unsigned(w, a, b))                                                               \
-    QC_LOOP(prelu_##N, T, T, T, a + 0 * b)
-QC_KERNEL_UNSIGNED(QC_X)
-#undef QC_X
+#define QC_ALL(X) QC_KERNEL_FLOATS(X) QC_INTEGERS(X)
 
 /* The result has the sign of the divisor. A number divided by infinity gives itself, or infinity if the signs
    differ. */
@@ -157,100 +125,81 @@ static double floored(double a, double b)
     if (m == 0) return copysign(0, b);
     return (m < 0) != (b < 0) ? m + b : m;
 }
-QC_LOOP(mod_F32, float, float, float, floored((double)a, (double)b))
-QC_LOOP(mod_F64, double, double, double, floored(a, b))
 
-/* Shifts by the width of the type or more leave only the sign. */
-#define QC_X(N, T)                                                                                                     \
-    QC_LOOP(bitand_##N, T, T, T, a &b)                                                                                 \
-    QC_LOOP(bitor_##N, T, T, T, a | b)                                                                                 \
-    QC_LOOP(bitxor_##N, T, T, T, a ^ b)                                                                                \
-    QC_LOOP(left_##N, T, T, T, (uint64_t)b < 8 * sizeof(T) ? (uint64_t)a << b : 0)
-QC_INTEGERS(QC_X)
-#undef QC_X
-#define QC_X(N, T) QC_LOOP(right_##N, T, T, T, a >> ((uint64_t)b < 8 * sizeof(T) ? (uint64_t)b : 8 * sizeof(T) - 1))
-QC_KERNEL_SIGNED(QC_X)
-#undef QC_X
-#define QC_X(N, T) QC_LOOP(right_##N, T, T, T, (uint64_t)b < 8 * sizeof(T) ? a >> b : 0)
-QC_KERNEL_UNSIGNED(QC_X)
-#undef QC_X
+/* All loops: QC_BINARY(op, other, name, types of a and b, C types of the result, of a and of b, expression). Shifts by
+   the width of the type or more leave only the sign. The result of Pow has the type of the base. */
+#define QC_SAME(OP, OTHER, NAME, N, T, EXPRESSION) QC_BINARY(OP, OTHER, NAME##_##N, N, N, T, T, T, EXPRESSION)
+#define QC_TEST(OP, NAME, N, T, EXPRESSION) QC_BINARY(OP, false, NAME##_##N, N, N, uint8_t, T, T, EXPRESSION)
+#define QC_POWER(A, TA, N, T, EXPRESSION) QC_BINARY(Pow, false, pow_##A##_##N, A, N, TA, TA, T, EXPRESSION)
+#define QC_OF_FLOATS(N, T)                                                                                             \
+    QC_SAME(Add, false, add, N, T, a + b)                                                                              \
+    QC_SAME(Sub, false, sub, N, T, a - b)                                                                              \
+    QC_SAME(Mul, false, mul, N, T, a *b)                                                                               \
+    QC_SAME(Div, false, div, N, T, a / b)                                                                              \
+    QC_SAME(PRelu, false, prelu, N, T, a < 0 ? a * b : a)                                                              \
+    QC_SAME(Mod, false, mod, N, T, floored((double)a, (double)b))                                                      \
+    QC_POWER(F64, double, N, T, pow(a, (double)b))                                                                     \
+    QC_POWER(I32, int32_t, N, T, power_of_float(a, (double)b))                                                         \
+    QC_POWER(I64, int64_t, N, T, power_of_float(a, (double)b))
+#define QC_OF_INTEGERS(N, T)                                                                                           \
+    QC_SAME(Add, false, add, N, T, (uint64_t)a + (uint64_t)b)                                                          \
+    QC_SAME(Sub, false, sub, N, T, (uint64_t)a - (uint64_t)b)                                                          \
+    QC_SAME(Mul, false, mul, N, T, (uint64_t)a *(uint64_t)b)                                                           \
+    QC_SAME(BitwiseAnd, false, bitand, N, T, a &b)                                                                     \
+    QC_SAME(BitwiseOr, false, bitor, N, T, a | b)                                                                      \
+    QC_SAME(BitwiseXor, false, bitxor, N, T, a ^ b)                                                                    \
+    QC_SAME(BitShift, true, left, N, T, (uint64_t)b < 8 * sizeof(T) ? (uint64_t)a << b : 0)                            \
+    QC_POWER(F32, float, N, T, powf(a, (float)b))                                                                      \
+    QC_POWER(F64, double, N, T, pow(a, (double)b))                                                                     \
+    QC_POWER(I32, int32_t, N, T, power(a, (int64_t)b))                                                                 \
+    QC_POWER(I64, int64_t, N, T, power(a, (int64_t)b))
+#define QC_OF_SIGNED(N, T)                                                                                             \
+    QC_SAME(Div, false, div, N, T, divide(w, a, b))                                                                    \
+    QC_SAME(Mod, false, mod, N, T, modulo(w, a, b))                                                                    \
+    QC_SAME(Mod, true, fmod, N, T, remainder_of(w, a, b))                                                              \
+    QC_SAME(PRelu, false, prelu, N, T, a < 0 ? (uint64_t)a * (uint64_t)b : (uint64_t)a)                                \
+    QC_SAME(BitShift, false, right, N, T, a >> ((uint64_t)b < 8 * sizeof(T) ? (uint64_t)b : 8 * sizeof(T) - 1))
+#define QC_OF_UNSIGNED(N, T)                                                                                           \
+    QC_SAME(Div, false, div, N, T, divide_unsigned(w, a, b))                                                           \
+    QC_SAME(Mod, false, mod, N, T, modulo_unsigned(w, a, b))                                                           \
+    QC_SAME(Mod, true, fmod, N, T, modulo_unsigned(w, a, b))                                                           \
+    QC_SAME(PRelu, false, prelu, N, T, a + 0 * b)                                                                      \
+    QC_SAME(BitShift, false, right, N, T, (uint64_t)b < 8 * sizeof(T) ? a >> b : 0)
+#define QC_OF_ALL(N, T)                                                                                                \
+    QC_TEST(Equal, equal, N, T, a == b)                                                                                \
+    QC_TEST(Greater, greater, N, T, a > b)                                                                             \
+    QC_TEST(GreaterOrEqual, greater_equal, N, T, a >= b)                                                               \
+    QC_TEST(Less, less, N, T, a < b)                                                                                   \
+    QC_TEST(LessOrEqual, less_equal, N, T, a <= b)
+#define QC_BINARIES                                                                                                    \
+    QC_KERNEL_FLOATS(QC_OF_FLOATS)                                                                                     \
+    QC_INTEGERS(QC_OF_INTEGERS)                                                                                        \
+    QC_KERNEL_SIGNED(QC_OF_SIGNED)                                                                                     \
+    QC_KERNEL_UNSIGNED(QC_OF_UNSIGNED)                                                                                 \
+    QC_ALL(QC_OF_ALL)                                                                                                  \
+    QC_SAME(Mod, true, fmod, F32, float, fmodf(a, b))                                                                  \
+    QC_SAME(Mod, true, fmod, F64, double, fmod(a, b))                                                                  \
+    QC_SAME(And, false, and, BOOL, uint8_t, a &&b)                                                                     \
+    QC_SAME(Or, false, or, BOOL, uint8_t, a || b)                                                                      \
+    QC_SAME(Xor, false, xor, BOOL, uint8_t, !a != !b)                                                                  \
+    QC_SAME(Equal, false, equal, BOOL, uint8_t, !a == !b)                                                              \
+    QC_POWER(F32, float, F32, float, power_f32(a, b))                                                                  \
+    QC_POWER(F32, float, F64, double, pow((double)a, b))
 
-QC_LOOP(fmod_F32, float, float, float, fmodf(a, b))
-QC_LOOP(fmod_F64, double, double, double, fmod(a, b))
+#define QC_BINARY(OP, OTHER, NAME, A, B, TO, TA, TB, EXPRESSION) QC_LOOP(NAME, TO, TA, TB, EXPRESSION)
+QC_BINARIES
+#undef QC_BINARY
 
-#define QC_X(N, T)                                                                                                     \
-    QC_LOOP(equal_##N, uint8_t, T, T, a == b)                                                                          \
-    QC_LOOP(greater_##N, uint8_t, T, T, a > b)                                                                         \
-    QC_LOOP(greater_equal_##N, uint8_t, T, T, a >= b)                                                                  \
-    QC_LOOP(less_##N, uint8_t, T, T, a < b)                                                                            \
-    QC_LOOP(less_equal_##N, uint8_t, T, T, a <= b)
-QC_ALL(QC_X)
-#undef QC_X
-
-QC_LOOP(and_BOOL, uint8_t, uint8_t, uint8_t, a &&b)
-QC_LOOP(or_BOOL, uint8_t, uint8_t, uint8_t, a || b)
-QC_LOOP(xor_BOOL, uint8_t, uint8_t, uint8_t, !a != !b)
-QC_LOOP(equal_BOOL, uint8_t, uint8_t, uint8_t, !a == !b)
-
-/* Pow: the result has the type of the base. */
-#define QC_X(N, T)                                                                                                     \
-    QC_LOOP(pow_F64_##N, double, double, T, pow(a, (double)b))                                                         \
-    QC_LOOP(pow_I32_##N, int32_t, int32_t, T, power(a, (int64_t)b))                                                    \
-    QC_LOOP(pow_I64_##N, int64_t, int64_t, T, power(a, (int64_t)b))
-QC_INTEGERS(QC_X)
-#undef QC_X
-#define QC_X(N, T) QC_LOOP(pow_F32_##N, float, float, T, powf(a, (float)b))
-QC_INTEGERS(QC_X)
-#undef QC_X
-#define QC_X(N, T)                                                                                                     \
-    QC_LOOP(pow_F64_##N, double, double, T, pow(a, (double)b))                                                         \
-    QC_LOOP(pow_I32_##N, int32_t, int32_t, T, power_of_float(a, (double)b))                                            \
-    QC_LOOP(pow_I64_##N, int64_t, int64_t, T, power_of_float(a, (double)b))
-QC_KERNEL_FLOATS(QC_X)
-#undef QC_X
-QC_LOOP(pow_F32_F32, float, float, float, power_f32(a, b))
-QC_LOOP(pow_F32_F64, float, float, double, pow((double)a, b))
-
-struct row {
+static const struct row {
     enum qc_op op;
     enum qc_dtype a, b;
     bool other; /* Mod with fmod; BitShift to the left */
     qc_view_run_fn *fn;
-};
-
-#define QC_ROW(OP, N, NAME) {.op = QC_OP_##OP, .a = QC_##N, .b = QC_##N, .fn = NAME##_##N},
-static const struct row rows[] = {
-#define QC_X(N, T)                                                                                                     \
-    QC_ROW(Add, N, add)                                                                                                \
-    QC_ROW(Sub, N, sub)                                                                                                \
-    QC_ROW(Mul, N, mul)                                                                                                \
-    QC_ROW(Div, N, div)                                                                                                \
-    QC_ROW(PRelu, N, prelu)                                                                                            \
-    QC_ROW(Equal, N, equal)                                                                                            \
-    QC_ROW(Greater, N, greater)                                                                                        \
-    QC_ROW(GreaterOrEqual, N, greater_equal)                                                                           \
-    QC_ROW(Less, N, less)                                                                                              \
-    QC_ROW(LessOrEqual, N, less_equal){.op = QC_OP_Mod, .a = QC_##N, .b = QC_##N, .other = true, .fn = fmod_##N},
-    QC_ALL(QC_X)
-#undef QC_X
-#define QC_X(N, T) QC_ROW(Mod, N, mod)
-        QC_ALL(QC_X)
-#undef QC_X
-#define QC_X(N, T)                                                                                                     \
-    QC_ROW(BitwiseAnd, N, bitand)                                                                                      \
-    QC_ROW(BitwiseOr, N, bitor)                                                                                        \
-    QC_ROW(BitwiseXor, N, bitxor)                                                                                      \
-    QC_ROW(BitShift, N, right){.op = QC_OP_BitShift, .a = QC_##N, .b = QC_##N, .other = true, .fn = left_##N},
-            QC_INTEGERS(QC_X)
-#undef QC_X
-                QC_ROW(And, BOOL, and) QC_ROW(Or, BOOL, or) QC_ROW(Xor, BOOL, xor) QC_ROW(Equal, BOOL, equal)
-#define QC_X(N, T)                                                                                                     \
-    {.op = QC_OP_Pow, .a = QC_F32, .b = QC_##N, .fn = pow_F32_##N},                                                    \
-        {.op = QC_OP_Pow, .a = QC_F64, .b = QC_##N, .fn = pow_F64_##N},                                                \
-        {.op = QC_OP_Pow, .a = QC_I32, .b = QC_##N, .fn = pow_I32_##N},                                                \
-        {.op = QC_OP_Pow, .a = QC_I64, .b = QC_##N, .fn = pow_I64_##N},
-                    QC_ALL(QC_X)
-#undef QC_X
+} rows[] = {
+#define QC_BINARY(OP, OTHER, NAME, A, B, TO, TA, TB, EXPRESSION)                                                       \
+    {.op = QC_OP_##OP, .a = QC_##A, .b = QC_##B, .other = (OTHER), .fn = NAME},
+    QC_BINARIES
+#undef QC_BINARY
 };
 
 static bool prepare_binary(struct qc_prepare *p, struct qc_status *st)

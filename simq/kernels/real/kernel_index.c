@@ -107,37 +107,36 @@ QC_KERNEL(gather_elements, .halves = true, .order = QC_ORDER_ANY, .prepare = pre
 /* Combines *from into *to; NULL: replaces it. */
 typedef void combine_fn(void *to, const void *from);
 
-#define QC_COMBINE(NAME, T, EXPRESSION)                                                                                \
-    static void NAME(void *to, const void *from)                                                                       \
+/* All reductions: QC_COMBINE(name, type, C type, expression). */
+#define QC_OF_FLOATS(N, T)                                                                                             \
+    QC_COMBINE(add, N, T, a + b)                                                                                       \
+    QC_COMBINE(mul, N, T, a *b)                                                                                        \
+    QC_COMBINE(max, N, T, a > b || a != a ? a : b)                                                                     \
+    QC_COMBINE(min, N, T, a < b || a != a ? a : b)
+#define QC_OF_INTEGERS(N, T)                                                                                           \
+    QC_COMBINE(add, N, T, (uint64_t)a + (uint64_t)b)                                                                   \
+    QC_COMBINE(mul, N, T, (uint64_t)a *(uint64_t)b)                                                                    \
+    QC_COMBINE(max, N, T, a > b ? a : b)                                                                               \
+    QC_COMBINE(min, N, T, a < b ? a : b)
+#define QC_COMBINES QC_KERNEL_FLOATS(QC_OF_FLOATS) QC_KERNEL_SIGNED(QC_OF_INTEGERS) QC_KERNEL_UNSIGNED(QC_OF_INTEGERS)
+
+#define QC_COMBINE(NAME, N, T, EXPRESSION)                                                                             \
+    static void NAME##_##N(void *to, const void *from)                                                                 \
     {                                                                                                                  \
         const T a = *(const T *)to, b = *(const T *)from;                                                              \
         *(T *)to = (T)(EXPRESSION);                                                                                    \
     }
-#define QC_X(N, T)                                                                                                     \
-    QC_COMBINE(add_##N, T, a + b)                                                                                      \
-    QC_COMBINE(mul_##N, T, a *b)                                                                                       \
-    QC_COMBINE(max_##N, T, a > b || a != a ? a : b)                                                                    \
-    QC_COMBINE(min_##N, T, a < b || a != a ? a : b)
-QC_KERNEL_FLOATS(QC_X)
-#undef QC_X
-#define QC_X(N, T)                                                                                                     \
-    QC_COMBINE(add_##N, T, (uint64_t)a + (uint64_t)b)                                                                  \
-    QC_COMBINE(mul_##N, T, (uint64_t)a *(uint64_t)b)                                                                   \
-    QC_COMBINE(max_##N, T, a > b ? a : b)                                                                              \
-    QC_COMBINE(min_##N, T, a < b ? a : b)
-QC_KERNEL_SIGNED(QC_X)
-QC_KERNEL_UNSIGNED(QC_X)
-#undef QC_X
+QC_COMBINES
+#undef QC_COMBINE
 
 static const struct {
     const char *reduction;
     enum qc_dtype type;
     combine_fn *fn;
 } rows[] = {
-#define QC_X(N, T)                                                                                                     \
-    {"add", QC_##N, add_##N}, {"mul", QC_##N, mul_##N}, {"max", QC_##N, max_##N}, {"min", QC_##N, min_##N},
-    QC_KERNEL_FLOATS(QC_X) QC_KERNEL_SIGNED(QC_X) QC_KERNEL_UNSIGNED(QC_X)
-#undef QC_X
+#define QC_COMBINE(NAME, N, T, EXPRESSION) {#NAME, QC_##N, NAME##_##N},
+    QC_COMBINES
+#undef QC_COMBINE
 };
 
 struct scatter {
