@@ -8,7 +8,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/checked.h"
@@ -241,15 +243,21 @@ bool qc_output_write(struct qc_output *o, const void *data, size_t size, struct 
     return cannot_write(o->path, errno, st);
 }
 
+/* Opens the folder of a path. Returns a negative number if that fails. */
+static int open_folder(const char *path)
+{
+    QC_FREED char *folder = strdup(path);
+    if (!folder) return -1;
+    char *slash = strrchr(folder, '/');
+    if (slash) slash[slash == folder] = '\0';
+    return open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 /* Syncs the folder of a path: only then is the new entry durable. Errors are ignored: not every file system can do
    that. */
 static void sync_folder(const char *path)
 {
-    QC_FREED char *folder = strdup(path);
-    if (!folder) return;
-    char *slash = strrchr(folder, '/');
-    if (slash) slash[slash == folder] = '\0';
-    CLOSED fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CLOSED fd = open_folder(path);
     if (fd >= 0) (void)fsync(fd);
 }
 
@@ -276,9 +284,19 @@ bool qc_output_commit(struct qc_output *o, struct qc_status *st)
     return true;
 }
 
+/* Waits until no other job commits a pair in the folder, or for 10 s, for not every file system has locks. */
+static void wait_for_folder(int fd)
+{
+    const struct timespec while_locked = {.tv_nsec = 10000000};
+    for (unsigned i = 0; i < 1000 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK; i++)
+        nanosleep(&while_locked, NULL);
+}
+
 bool qc_output_commit_pair(struct qc_output *part, struct qc_output *whole, struct qc_status *st)
 {
     if (!qc_output_settle(part, st) || !qc_output_settle(whole, st)) return false;
+    CLOSED folder = open_folder(whole->path);
+    if (folder >= 0) wait_for_folder(folder);
     if (!whole->slot || !part->slot || access(part->path, F_OK) != 0)
         return qc_output_commit(part, st) && qc_output_commit(whole, st);
     QC_FREED char *aside = join_file(whole->tmp, "-earlier");

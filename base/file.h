@@ -43,7 +43,8 @@ bool qc_output_settle(struct qc_output *o, struct qc_status *st);
 /* Settles and renames. Fails with QC_MACHINE, also for write errors that were buffered. */
 bool qc_output_commit(struct qc_output *o, struct qc_status *st);
 /* Commits two files, the second of which refers to the first. If the process is killed in between, the second is
-   missing (the earlier one is WHOLE.tmp-PID-earlier), so that an earlier WHOLE never stands beside a later PART. */
+   missing (the earlier one is WHOLE.tmp-PID-earlier), so that an earlier WHOLE never stands beside a later PART. Of
+   several processes, one at a time commits pairs in a folder. */
 bool qc_output_commit_pair(struct qc_output *part, struct qc_output *whole, struct qc_status *st);
 void qc_output_free(struct qc_output *o); /* NULL-safe; removes an uncommitted file */
 void qc_output_remove_all(void);          /* async-signal-safe */

@@ -22,6 +22,7 @@
      MODE K STATUS        another end of a grandchild (STATUS of wait), with MODE at, from, reader, or whole for a
                           reading process that came to its end; waits for a line, before which files are put back
      end STATUS           of the child
+   QC_FAIL_RANGE=A-B    a walk tries only these numbers
    QC_FAIL_DAMAGE=F     a grandchild empties file F, to see that this is found
 
    A resize to no bytes is a release and is not counted. */
@@ -54,7 +55,7 @@ enum { MOST = 1 << 22 /* allocations in a report */, DEPTH = 10 /* frames in a h
 
 static bool counting, for_good, ours;
 static enum kind counted;
-static uint64_t first;
+static uint64_t first, least, most = UINT64_MAX; /* least, most: of a walk */
 static const char *by;
 static const void *program;
 static _Atomic(uint64_t) own_count, *count = &own_count;
@@ -557,6 +558,7 @@ static bool try_here(const char *mode, uint64_t number)
 static bool fails_here(uint64_t number)
 {
     char line[64];
+    if (number < least || number > most) return false;
     if (!threads) return try_here("at", number) || try_here("from", number);
     snprintf(line, sizeof line, "skip %" PRIu64 "\n", number);
     tell(line);
@@ -755,6 +757,8 @@ static int counted_main(int argc, char **argv, char **environment)
     ours = getenv("QC_FAIL_OURS") != NULL;
     counted = kind && !strcmp(kind, "thread") ? THREAD : MEMORY;
     by = getenv("QC_FAIL_BY");
+    const char *range = getenv("QC_FAIL_RANGE");
+    if (range) sscanf(range, "%" SCNu64 "-%" SCNu64, &least, &most);
     for_good = getenv("QC_FAIL_FROM") != NULL;
     first = number_of(for_good ? "QC_FAIL_FROM" : "QC_FAIL_AT");
     const int file = report ? open(report, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;

@@ -2,11 +2,11 @@
 #include "calib/weights/rounded_layers.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -234,10 +234,13 @@ static bool begin_rounded_file(struct qc_rounded_file *f, struct qc_status *st)
     return ok || failed(f, st);
 }
 
-/* Two jobs that write one file would take each other's layers. */
+/* Two processes that write one file would take each other's layers. A process that this one forks does not keep the
+ * lock. */
 static bool lock_rounded_file(const struct qc_rounded_file *f, struct qc_status *st)
 {
-    return flock(fileno(f->file), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK /* no locks in this file system */ ||
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return fcntl(fileno(f->file), F_SETLK, &all) == 0 ||
+           (errno != EAGAIN && errno != EACCES) || /* no locks in this file system */
            qc_fail(st, QC_MACHINE, "--checkpoint: another job is writing %s; choose another name for the checkpoint",
                    f->path);
 }

@@ -23,7 +23,7 @@ bool qc_rounded_layers_keep(struct qc_memo *memo, const struct qc_round_weights_
 struct qc_rounded_file;
 
 /* Opens or makes the file. job: 64 hex digits that identify model, samples and options; a file of another job is
-   emptied. Fails if the file is of another kind (QC_BAD_INPUT), or cannot be written or is open for another job
+   emptied. Fails if the file is of another kind (QC_BAD_INPUT), or cannot be written or is open in another process
    (QC_MACHINE). */
 bool qc_rounded_file_open(struct qc_rounded_file **out, const char *path, const char *job, struct qc_status *st);
 void qc_rounded_file_close(struct qc_rounded_file *f); /* NULL-safe; the file stays */

@@ -126,6 +126,41 @@ Test(file, a_pair_replaces_an_earlier_pair)
     }
 }
 
+/* Whichever is last: a model never stands beside the weights of another job. */
+Test(file, pairs_of_several_processes_are_not_mixed)
+{
+    enum { JOBS = 3, ROUNDS = 60, TIMES = 5 };
+    static const char *const names[JOBS] = {"a", "b", "c"};
+    for (int round = 0; round < ROUNDS; round++) {
+        int start[2];
+        cr_assert_eq(pipe(start), 0);
+        for (size_t job = 0; job < JOBS; job++) {
+            if (fork() != 0) continue;
+            struct qc_status st = QC_STATUS_INIT;
+            bool ok = true;
+            char byte;
+            close(start[1]);
+            const ssize_t ended = read(start[0], &byte, 1); /* when all are there */
+            for (int i = 0; ok && i < TIMES; i++) {
+                struct qc_output *part, *whole;
+                ok = ended == 0 && qc_output_open(&part, in("part"), &st) && qc_output_open(&whole, in("whole"), &st) &&
+                     qc_output_write(part, names[job], 1, &st) && qc_output_write(whole, names[job], 1, &st) &&
+                     qc_output_commit_pair(part, whole, &st);
+                if (!ok) break;
+                qc_output_free(part);
+                qc_output_free(whole);
+            }
+            _exit(!ok);
+        }
+        close(start[0]);
+        close(start[1]);
+        int status;
+        while (wait(&status) > 0) cr_assert_eq(status, 0);
+        cr_assert_str_eq(read_text(in("part")), read_text(in("whole")), "round %d", round);
+        cr_assert_str_eq(empty_folder(), "part whole ");
+    }
+}
+
 Test(file, an_earlier_whole_stays_if_its_part_cannot_be_replaced)
 {
     struct qc_output *part, *whole;

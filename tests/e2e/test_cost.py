@@ -1,4 +1,4 @@
-#SPDX - License - Identifier : Apache - 2.0
+# SPDX-License-Identifier: Apache-2.0
 """The estimated cost of a file: bytes are those of the file, and latencies are in the order of the kernels that ONNX
 Runtime has. scripts/file_latency compares estimates with measured latencies."""
 
@@ -36,9 +36,7 @@ def model(tmp_path):
 
 def test_integers_are_estimated_faster_than_float_and_16_bits_slower(qcalib, tmp_path, model):
     options = {"bytes": (), "half": ("--skip", "conv0", "--skip", "conv1"), "wide": ("--activation-type", "uint16")}
-    costs, files = {},
-{
-}
+    costs, files = {}, {}
     for name, given in options.items():
         files[name] = tmp_path / f"{name}.onnx"
         job = ("--data", "d.npz", "--effort", "low", "--advice", "off", "--no-report", "--json", *given)
@@ -96,8 +94,7 @@ def test_slow_forms_of_the_model_count_in_its_time(qcalib, tmp_path):
     def of(*behind):
         nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), *behind]
         used = {i for n in nodes for i in n.input}
-        return latency(qcalib, tmp_path, nodes, {
-    k: w for k, w in weights.items() if k in used}, x, [1, 64, 128])
+        return latency(qcalib, tmp_path, nodes, {k: w for k, w in weights.items() if k in used}, x, [1, 64, 128])
 
     def norm(op):
         return of(helper.make_node(op, ["p", "x"], ["a"]), helper.make_node("LayerNormalization", ["a", "g", "b"], ["y"]))

@@ -1,4 +1,4 @@
-#SPDX - License - Identifier : Apache - 2.0
+# SPDX-License-Identifier: Apache-2.0
 """Changes that cost nothing at run time: the default job takes those that gain on other samples, and says so."""
 
 import json
@@ -109,9 +109,7 @@ def test_an_option_that_is_given_is_not_overruled(job, examples, tmp_path):
     assert job(model, "--equalize", "off")[0].get("free_changes", []) == []
     few = ("--weight-type", "int3", "--weight-method", "mse")
     tried = job(examples / "digits_cnn.onnx", *few)[0].get("free_changes", [])
-    assert
-{f["name"] for f in tried
-} <= {"float_operators"}, tried
+    assert {f["name"] for f in tried} <= {"float_operators"}, tried
 
 
 def test_weights_of_few_bits(job, examples):
@@ -153,9 +151,7 @@ def test_a_memory_limit_without_room_for_them_says_so(qcalib, examples):
     said = [w for w in tight.json["warnings"] if "changes that cost nothing at run time are not tried: --memory-limit" in w]
     assert len(said) == 1 and said[0] in tight.err
     left = tight.json["free_changes"]
-    assert
-{f["name"] for f in left
-} >= {"equalize", "smooth", "weight_method", "full_range", "float_operators"}
+    assert {f["name"] for f in left} >= {"equalize", "smooth", "weight_method", "full_range", "float_operators"}
     assert all("--memory-limit" in f["reason"] and not f["kept"] and f["gain_db"] is None for f in left)
     ample = qcalib("--memory-limit", "4G", *job)
     assert kept(ample.json) and not any("reason" in f for f in ample.json["free_changes"])

@@ -15,6 +15,7 @@ import subprocess
 
 import pytest
 from test_failed_allocations import EARLIER, JOBS, TIMES, inputs  # noqa: F401 (inputs is a fixture)
+from test_failed_writes import COLLECT, INTERRUPTED, driver  # noqa: F401 (driver is a fixture)
 
 EVERY = os.environ.get("QC_FAIL_EVERY", "")
 MACHINE = 5
@@ -31,6 +32,7 @@ shift 4
 code=0
 TMPDIR=$PWD/tmp "$@" >../out 2>../err || code=$?
 rm -rf ../after && mkdir ../after && find . -type f >../files && cp -r --parents $OUTPUTS ../after
+[ ! -f c.h5 ] || cp c.h5 ../after
 exit $code
 """
 
@@ -48,13 +50,12 @@ def is_one_message(text):
 
 
 class DiskJob:
-    def __init__(self, program, inputs, folder, name):  # noqa: F811
-        text, self.outputs = JOBS[name]
-        self.command, self.folder = [str(program), *shlex.split(text.format(n=1))], folder
+    def __init__(self, inputs, folder, command, outputs, code=0):  # noqa: F811
+        self.command, self.outputs, self.folder = command, outputs, folder
         shutil.copytree(inputs, folder / "in")
         (folder / "disk").mkdir()
         (folder / "earlier").write_bytes(EARLIER)
-        assert self.run("64m", 1000) == 0, (folder / "err").read_text()
+        assert self.run("64m", 1000) == code, (folder / "err").read_text()
         self.good = self.results()
 
     def run(self, size, files, mode="rw"):
@@ -92,7 +93,8 @@ def chosen(values):
 
 @pytest.mark.parametrize("name", WRITING)
 def test_full_disk(name, namespace, program, inputs, tmp_path):  # noqa: F811
-    job = DiskJob(program, inputs, tmp_path, name)
+    text, outputs = JOBS[name]
+    job = DiskJob(inputs, tmp_path, [str(program), *shlex.split(text.format(n=1))], outputs)
     smallest = next(n for n in range(1, 1000) if job.check(n * PAGE, 1000) is not None)
     enough = next(n for n in range(10) if job.check((smallest << n) * PAGE, 1000) == 0)
     codes = [job.check(n * PAGE, 1000) for n in chosen(range(smallest, smallest << enough))]
@@ -103,6 +105,35 @@ def test_full_disk(name, namespace, program, inputs, tmp_path):  # noqa: F811
     print(f"{name}: {len(codes)} sizes from {smallest} pages, {codes.count(MACHINE)} refused; {counts.count(MACHINE)} "
           "numbers of files refused")
     assert job.check("64m", 1000, "ro") == MACHINE
+
+
+def test_full_disk_when_a_checkpoint_is_saved(namespace, program, driver, inputs, tmp_path):  # noqa: F811
+    """SIGTERM after the first sample. The checkpoint is whole, and the job goes on from it, or there is none, and a message."""
+    command = [str(driver), "at=0,term=1", str(tmp_path / "report"), str(program), *shlex.split(COLLECT)]
+    job = DiskJob(inputs, tmp_path, command, ["out.h5"], INTERRUPTED)
+    good = tmp_path / "good"
+    shutil.copytree(inputs, good)
+    subprocess.run([str(program), *shlex.split(COLLECT)], cwd=good, check=True, capture_output=True)
+    smallest = next(n for n in range(1, 1000) if job.run(n * PAGE, 1000) != SETUP_FAILED)
+    codes = {}
+    for pages in chosen(range(smallest, smallest + 32)):
+        code = job.run(pages * PAGE, 1000)
+        where = (pages, code, error := (tmp_path / "err").read_text())
+        files = {line[2:] for line in (tmp_path / "files").read_text().splitlines()}
+        codes[code] = codes.get(code, 0) + 1
+        assert (tmp_path / "after/out.h5").read_bytes() == EARLIER, where
+        if code == MACHINE:
+            assert files == {"out.h5"} and is_one_message(error), where
+            continue
+        assert code == INTERRUPTED and files == {"out.h5", "c.h5"}, where
+        again = tmp_path / f"again{pages}"
+        shutil.copytree(inputs, again)
+        shutil.copy(tmp_path / "after/c.h5", again)
+        subprocess.run([str(program), *shlex.split(COLLECT)], cwd=again, check=True, capture_output=True)
+        assert (again / "out.h5").read_bytes() == (good / "out.h5").read_bytes(), where
+        assert not list(again.glob("c.h5*")), where
+    print(f"checkpoint: sizes from {smallest} pages, exit codes {codes}")
+    assert set(codes) == {MACHINE, INTERRUPTED}
 
 
 KINDS = {

@@ -2,7 +2,8 @@
 """Every allocation of a command fails once, in one run of it: at each one the process is copied, and the copy's fails
 (tests/fail_allocations.c, QC_FAIL_WALK). A process with another thread cannot be copied: these allocations are runs of their own.
 
-    walk_allocations.py JOB ...      # jobs of test_failed_allocations.py; all of them with one thread if none is named"""
+    walk_allocations.py JOB ...      # jobs of test_failed_allocations.py; all of them with one thread if none is named
+    QC_FAIL_RANGE=5000-6000 walk_allocations.py quantize"""
 
 import collections
 import os
@@ -54,6 +55,7 @@ class Walk:
         os.close(tells)
         self.rest = b""
         self.runs, self.codes, self.wrong = collections.Counter(), collections.Counter(), []
+        self.only_copies = []  # faults of copies that a run of their own did not have
 
     def close(self):
         os.close(self.to)
@@ -140,8 +142,11 @@ class Walk:
             wrong.append(("walk", "", 0, fault))
         again = [w for w in wrong if w[0] != "walk" and w[1] != "whole"]  # only a run of its own counts
         wrong[:] = [w for w in wrong if w not in again]
-        for _, mode, number, _ in again:
-            note("runs again", mode, number, *self.one(mode, number))
+        for kind, mode, number, fault in again:
+            code, of_run = self.one(mode, number)
+            note("runs again", mode, number, code, of_run)
+            if not of_run:
+                self.only_copies.append((kind, mode, number, fault))
         for number in left:
             for mode in ("at", "from"):
                 note("runs", mode, number, *self.one(mode, number))
@@ -181,6 +186,8 @@ def main():
                   f" {time.time() - begun:.0f} s", flush=True)
             for kind, mode, number, fault in wrong[:20]:
                 print(f"  {kind} {mode} {number}: {fault}", flush=True)
+            for kind, mode, number, fault in walk.only_copies:
+                print(f"  not in a run of its own: {kind} {mode} {number}: {fault}", flush=True)
             failed = failed or bool(wrong or ended)
             if ended:
                 break
