@@ -3,7 +3,6 @@
    the networks made before it. */
 
 #include "graph/text/text.h"
-#include "quantize/search/scale_channels.h"
 #include "tests/check.h"
 #include "quantize/search/searches.h"
 #include "tests/quantize/made_network.h"

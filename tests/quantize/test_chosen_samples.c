@@ -2,7 +2,6 @@
 /* A selection of samples for a part of the job is reset after it, also if it failed. */
 
 #include "quantize/job.h"
-#include "quantize/search/fallback.h"
 #include "tests/check.h"
 #include "quantize/search/attempts.h"
 #include "tests/quantize/made_network.h"

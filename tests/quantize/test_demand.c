@@ -2,8 +2,6 @@
 /* Demands on the result, and the search for the fewest layers with wider types that meet them. */
 
 #include "graph/text/text.h"
-#include "quantize/search/fallback.h"
-#include "quantize/search/limits.h"
 #include "tests/check.h"
 #include "quantize/search/attempts.h"
 #include "quantize/search/searches.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The groups of operators that --benchmark moves in one step, in a network of a few layers. */
 
-#include "quantize/search/placement_groups.h"
 #include "tests/check.h"
 #include "quantize/search/searches.h"
 #include "tests/quantize/made_network.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "quantize/search/size_frontier.h"
 #include "tests/check.h"
 #include "quantize/search/searches.h"
 

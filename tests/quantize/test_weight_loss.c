@@ -3,7 +3,6 @@
 
 #include "arith/float_level.h"
 #include "graph/core/parameters.h"
-#include "quantize/report/quantize_report.h"
 #include "tests/check.h"
 #include "quantize/report/record.h"
 
