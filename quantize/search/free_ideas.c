@@ -34,19 +34,25 @@ static bool is_given(const struct qc_candidate *c, enum qc_option o)
     return c->scheme.options->given[o];
 }
 
+/* Whether operators can be in float is decided in quantize/search/float_operators.c. */
+static bool has_units(const struct qc_candidate *c)
+{
+    return qc_dataset_units(c->setup->data) >= QC_FREE_LEAST;
+}
+
 /* True if factors of channels can gain: activations have calibrated ranges, and no option decides the factors. */
 static bool may_scale(const struct qc_candidate *c)
 {
     const struct qc_partition_options *p = &c->scheme.partition;
-    return p->activation.dtype != QC_NONE && !p->activation.per_channel && !p->dynamic && !c->setup->given.count &&
-           !c->scheme.options->types.per_tensor && !is_given(c, QC_OPTION_EQUALIZE) &&
+    return has_units(c) && p->activation.dtype != QC_NONE && !p->activation.per_channel && !p->dynamic &&
+           !c->setup->given.count && !c->scheme.options->types.per_tensor && !is_given(c, QC_OPTION_EQUALIZE) &&
            !is_given(c, QC_OPTION_SCALE_CHANNELS) && !c->setup->in->team && !qc_has_statistics(c->setup->in);
 }
 
 static bool has_few_bits(const struct qc_candidate *c)
 {
     const struct qc_type_scheme *w = &c->scheme.partition.weight;
-    return qc_dtype_info(w->dtype)->bits < 8 || (w->bits && w->bits < 8);
+    return w->dtype != QC_NONE && (qc_dtype_info(w->dtype)->bits < 8 || (w->bits && w->bits < 8));
 }
 
 /* True if the ranges of weights matter: weights have few bits, or all noise is theirs, in a network that is in float
@@ -54,8 +60,9 @@ static bool has_few_bits(const struct qc_candidate *c)
 static bool may_choose_weights(const struct qc_candidate *c)
 {
     const struct qc_partition_options *p = &c->scheme.partition;
-    return p->weight.dtype != QC_NONE && !p->weight.format && !p->weight_block &&
-           (has_few_bits(c) || (p->activation.dtype != QC_NONE && qc_network_weights_alone(c->network))) &&
+    const bool alone = has_units(c) && p->weight.dtype != QC_NONE && p->activation.dtype != QC_NONE &&
+                       qc_network_weights_alone(c->network);
+    return (has_few_bits(c) || alone) && !p->weight.format && !p->weight_block &&
            !is_given(c, QC_OPTION_WEIGHT_METHOD) && (qc_network_moments(c->network) || !qc_memory_ample(c->network));
 }
 
@@ -72,13 +79,6 @@ static bool may_scale_few(const struct qc_candidate *c)
     return may_scale(c) && may_use_full_range(c) && !qc_ablated("full_range");
 }
 
-/* quantize/search/float_operators.c decides. */
-static bool always(const struct qc_candidate *c)
-{
-    (void)c;
-    return true;
-}
-
 #define EQUALIZED "equalize", "free"
 #define SMOOTHED "scale-channels", "free"
 #define BY_OUTPUT "weight-method", "output"
@@ -90,10 +90,10 @@ static const struct idea ideas[] = {
     {"smooth", CHANNELS, QC_ANOTHER_FORM, may_scale_few, 3, {{SMOOTHED}, {BY_OUTPUT}, {FULL}}, 0},
     {"weight_method", WEIGHTS, QC_SAME_FORM, may_choose_weights, 1, {{BY_OUTPUT}}, 0},
     {"full_range", WEIGHTS, QC_SAME_FORM, may_use_full_range, 2, {{BY_OUTPUT}, {FULL}}, 0},
-    {"float_operators", OPERATORS, QC_SAME_FORM, always, 0, {{0}}, 8},
-    {"float_operators", OPERATORS, QC_SAME_FORM, always, 0, {{0}}, 4},
-    {"float_operators", OPERATORS, QC_SAME_FORM, always, 0, {{0}}, 2},
-    {"float_operators", OPERATORS, QC_SAME_FORM, always, 0, {{0}}, 1},
+    {"float_operators", OPERATORS, QC_SAME_FORM, has_units, 0, {{0}}, 8},
+    {"float_operators", OPERATORS, QC_SAME_FORM, has_units, 0, {{0}}, 4},
+    {"float_operators", OPERATORS, QC_SAME_FORM, has_units, 0, {{0}}, 2},
+    {"float_operators", OPERATORS, QC_SAME_FORM, has_units, 0, {{0}}, 1},
 };
 enum { IDEAS = sizeof ideas / sizeof *ideas };
 
@@ -279,7 +279,7 @@ static bool may_try(const struct qc_candidate *c)
     const unsigned bits = c->scheme.settings->plan.accumulator.bits;
     return o->method.effort != QC_EFFORT_LOW && c->setup->data && !o->method.propagate && !o->demand.size &&
            !o->demand.benchmark && !c->setup->of_body && (!bits || bits == 32) &&
-           qc_dataset_units(c->setup->data) >= QC_FREE_LEAST;
+           qc_dataset_units(c->setup->data) >= QC_FREE_LEAST_WEIGHTS;
 }
 
 bool qc_looks_for_free(const struct qc_candidate *c)

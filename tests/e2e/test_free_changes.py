@@ -121,6 +121,15 @@ def test_weights_of_few_bits(job, examples):
         assert better > plain - 0.3, (bits, better, plain)
 
 
+def test_four_samples_are_enough_for_weights_of_few_bits(job, examples):
+    """Each has many rows for the second moments. Channels and operators need eight samples."""
+    how = ("--weight-type", "int2", "--samples", 4)
+    report, better, _ = job(examples / "digits_cnn.onnx", *how)
+    assert {f["name"] for f in report["free_changes"]} == {"weight_method", "full_range"} and len(kept(report)) == 1
+    assert better > job(examples / "digits_cnn.onnx", *how, "--effort", "low")[1] + 1
+    assert "free_changes" not in job(examples / "digits_cnn.onnx", "--weight-type", "int2", "--samples", 2)[0]
+
+
 def test_weights_of_a_network_in_float(qcalib, tmp_path):
     """All its noise is that of 8-bit weights: they get ranges by the error of the outputs, and a second rounding."""
     model, data, other = dense(tmp_path)
