@@ -230,12 +230,12 @@ static bool match_ports(struct qc_model *m, const struct qc_graph *other, struct
     QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
     const struct qc_input_spec *specs = qc_stream_specs(g, a, st);
-    struct qc_port_levels *levels = QC_NEW_ARRAY(a, struct qc_port_levels, g->input_count + 1, st);
+    struct qc_affine *levels = QC_NEW_ARRAY(a, struct qc_affine, g->input_count + 1, st);
     bool *outputs = QC_NEW_ARRAY(a, bool, g->output_count + 1, st);
     if (!specs || !levels || !outputs) return false;
     for (size_t i = 0; i < g->input_count && i < other->input_count; i++) {
         if (!qc_dtype_info(other->values[other->inputs[i].value].type.dtype)->is_float) continue;
-        levels[i] = (struct qc_port_levels){specs[i].scale, specs[i].zero_point};
+        levels[i] = (struct qc_affine){specs[i].scale, specs[i].zero_point};
         any = any || specs[i].scale > 0;
     }
     for (size_t o = 0; o < g->output_count && o < other->output_count; o++) {

@@ -117,12 +117,10 @@ const char *qc_custom_name(const struct qc_node *n, struct qc_arena *a, struct q
 bool qc_custom_kernel(const struct qcalib_kernel **out, const struct qc_graph *g, const struct qc_node *n,
                       struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
-    const char *name = a ? qc_custom_name(n, a, st) : NULL;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    const char *name = qc_custom_name(n, a, st);
     *out = name ? qc_custom_find(g->custom, name) : NULL;
-    const bool ok = *out || qc_fail(st, QC_UNSUPPORTED, "there is no kernel for '%.200s'", name ? name : "");
-    qc_arena_free(a);
-    return ok;
+    return *out || qc_fail(st, QC_UNSUPPORTED, "there is no kernel for '%.200s'", name ? name : "");
 }
 
 static void describe(struct qcalib_kernel_tensor *to, enum qc_dtype dtype, const struct qc_shape *s, void *data)

@@ -201,12 +201,9 @@ const char *qc_function_print(const struct qc_function *f, struct qc_arena *a, s
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
-    if (!out) {
-        qc_fail_memory(st, QC_FUNCTION_TEXT);
-        return NULL;
-    }
-    print_step(out, f, f->count - 1);
-    bool ok = fclose(out) == 0 ? true : qc_fail_memory(st, size);
+    if (out) print_step(out, f, f->count - 1);
+    const bool ok = out && fclose(out) == 0;
+    if (!ok) qc_fail_memory(st, QC_FUNCTION_TEXT);
     const char *kept = ok && size < QC_FUNCTION_TEXT ? qc_arena_strdup(a, text, st) : NULL;
     free(text);
     return kept;
@@ -223,12 +220,11 @@ const char *qc_function_names(const struct qc_function *f, struct qc_arena *a, s
     return all;
 }
 
-/* Returns the text up to the next ';', or NULL if it is empty. *ok: false if out of memory. */
-static const char *next_name(const char **at, bool *ok, struct qc_arena *a, struct qc_status *st)
+/* Returns the text up to the next ';', or NULL if it is empty. */
+static const char *next_name(const char **at, struct qc_arena *a, struct qc_status *st)
 {
     size_t n = strcspn(*at, ";");
     const char *name = n ? qc_arena_strndup(a, *at, n, st) : NULL;
-    *ok = *ok && (name || !n);
     *at += n + ((*at)[n] == ';');
     return name;
 }
@@ -236,12 +232,12 @@ static const char *next_name(const char **at, bool *ok, struct qc_arena *a, stru
 bool qc_function_of(struct qc_function *f, const struct qc_node *n, struct qc_arena *a, struct qc_status *st)
 {
     const char *at = qc_attr_string(n, "names", "");
-    bool ok = qc_function_parse(f, qc_attr_string(n, "f", ""), a, st);
-    for (unsigned k = 0; ok && k + 1 < f->count; k++) {
-        f->steps[k].node = next_name(&at, &ok, a, st);
-        f->steps[k].value = next_name(&at, &ok, a, st);
+    if (!qc_function_parse(f, qc_attr_string(n, "f", ""), a, st)) return false;
+    for (unsigned k = 0; k + 1 < f->count; k++) {
+        f->steps[k].node = next_name(&at, a, st);
+        f->steps[k].value = next_name(&at, a, st);
     }
-    return ok;
+    return st->code == QC_OK;
 }
 
 static qc_id add_number(struct qc_graph *g, float v, struct qc_status *st)
@@ -264,7 +260,6 @@ qc_id qc_function_write_out(struct qc_graph *g, const struct qc_function *f, qc_
             case QC_ARG_STEP: inputs[i] = results[s->args[i].step]; break;
             case QC_ARG_NUMBER: inputs[i] = add_number(g, s->args[i].number, st); break;
             }
-            if (!inputs[i]) return 0;
         }
         const char *inner = last || s->value ? (last ? name : s->value)
                             : !name          ? NULL
@@ -272,7 +267,6 @@ qc_id qc_function_write_out(struct qc_graph *g, const struct qc_function *f, qc_
         const char *called = last || s->node ? (last ? node : s->node)
                              : !node         ? NULL
                                      : qc_arena_printf(g->arena, st, "%s_%s_%u", node, qc_op_info(s->op)->name, k);
-        if (st->code != QC_OK) return 0;
         struct qc_node_def def = {.op = s->op,
                                   .name = called,
                                   .input_count = s->arg_count,
@@ -280,7 +274,7 @@ qc_id qc_function_write_out(struct qc_graph *g, const struct qc_function *f, qc_
                                   .attr_count = s->attr_count,
                                   .attrs = s->attrs,
                                   .output_names = &inner};
-        if (!(results[k] = qc_graph_add(g, &def, st))) return 0;
+        results[k] = qc_graph_add(g, &def, st);
     }
     return results[f->count - 1];
 }

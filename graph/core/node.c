@@ -222,13 +222,11 @@ static qc_id find_node(const struct qc_graph *g, const struct qc_node_def *d, un
     return 0;
 }
 
-static bool copy_strings(const char *const **to, const struct qc_attr *from, struct qc_arena *a, struct qc_status *st)
+static const char *const *copied_strings(const struct qc_attr *from, struct qc_arena *a, struct qc_status *st)
 {
     const char **v = QC_NEW_ARRAY(a, const char *, from->count, st);
-    for (size_t i = 0; v && i < from->count; i++)
-        if (!(v[i] = qc_arena_strdup(a, from->strings[i], st))) return false;
-    *to = v;
-    return v != NULL;
+    for (size_t i = 0; v && i < from->count; i++) v[i] = qc_arena_strdup(a, from->strings[i], st);
+    return v;
 }
 
 bool qc_attrs_copy(struct qc_attr *to, const struct qc_attr *from, unsigned count, struct qc_arena *a,
@@ -238,28 +236,21 @@ bool qc_attrs_copy(struct qc_attr *to, const struct qc_attr *from, unsigned coun
         to[i] = from[i];
         to[i].tensor = NULL;
         to[i].graph = NULL;
-        if (!(to[i].name = qc_arena_strdup(a, from[i].name, st))) return false;
+        to[i].name = qc_arena_strdup(a, from[i].name, st);
         switch (from[i].kind) {
         case QC_ATTR_INT:
         case QC_ATTR_FLOAT: break;
-        case QC_ATTR_STRING:
-            if (!(to[i].s = qc_arena_strdup(a, from[i].s, st))) return false;
-            break;
-        case QC_ATTR_INTS:
-            if (!(to[i].ints = qc_arena_dup(a, from[i].ints, from[i].count, sizeof *to[i].ints, st))) return false;
-            break;
+        case QC_ATTR_STRING: to[i].s = qc_arena_strdup(a, from[i].s, st); break;
+        case QC_ATTR_INTS: to[i].ints = qc_arena_dup(a, from[i].ints, from[i].count, sizeof *to[i].ints, st); break;
         case QC_ATTR_FLOATS:
-            if (!(to[i].floats = qc_arena_dup(a, from[i].floats, from[i].count, sizeof *to[i].floats, st)))
-                return false;
+            to[i].floats = qc_arena_dup(a, from[i].floats, from[i].count, sizeof *to[i].floats, st);
             break;
-        case QC_ATTR_STRINGS:
-            if (!copy_strings(&to[i].strings, &from[i], a, st)) return false;
-            break;
+        case QC_ATTR_STRINGS: to[i].strings = copied_strings(&from[i], a, st); break;
         case QC_ATTR_TENSOR: to[i].tensor = qc_tensor_ref(from[i].tensor); break;
         case QC_ATTR_GRAPH: to[i].graph = qc_graph_ref(from[i].graph); break;
         }
     }
-    return true;
+    return st->code == QC_OK;
 }
 
 static bool check_def(const struct qc_graph *g, const struct qc_node_def *d, unsigned outputs, struct qc_status *st)

@@ -182,13 +182,12 @@ bool qc_infer_custom(struct qc_infer *c, struct qc_status *st)
     if (n->input_count < k->inputs_min || n->input_count > k->inputs_max || n->output_count > k->outputs_max)
         return qc_fail(st, QC_BAD_INPUT, "its kernel takes %u to %u inputs and up to %u outputs, here are %u and %u",
                        k->inputs_min, k->inputs_max, k->outputs_max, n->input_count, n->output_count);
-    struct qc_arena *a = qc_arena_new();
-    bool ok = a ? qc_custom_call(&call, c->graph, n, a, st) : qc_fail_memory(st, 1);
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    bool ok = qc_custom_call(&call, c->graph, n, a, st);
     qc_user_code_enter("kernel", k->op, "shape");
     const int code = ok ? k->shape(&call) : 0;
     qc_user_code_leave();
     if (code) ok = qc_fail(st, QC_BAD_INPUT, "shape of the kernel of '%s' failed with code %d", k->op, code);
     for (unsigned i = 0; ok && i < n->output_count; i++) ok = set_output(c, i, &call.outputs[i], st);
-    qc_arena_free(a);
     return ok;
 }

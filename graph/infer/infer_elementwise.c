@@ -16,10 +16,8 @@ bool qc_infer_float_unary(struct qc_infer *c, struct qc_status *st)
 bool qc_infer_table(struct qc_infer *c, struct qc_status *st)
 {
     struct qc_function f;
-    struct qc_arena *a = qc_arena_new();
-    bool ok = a ? qc_function_parse(&f, qc_attr_string(c->node, "f", ""), a, st) : qc_fail_memory(st, sizeof f);
-    qc_arena_free(a);
-    if (!ok) return false;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    if (!qc_function_parse(&f, qc_attr_string(c->node, "f", ""), a, st)) return false;
     if (!qc_infer_affine(c) && qc_in(c, 0)->dtype != QC_F32)
         return qc_fail(st, QC_BAD_INPUT, "f32 expected, got %s", qc_dtype_info(qc_in(c, 0)->dtype)->name);
     return qc_infer_set(c, 0, qc_in(c, 0)->dtype, &qc_in(c, 0)->shape, st);

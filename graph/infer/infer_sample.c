@@ -120,12 +120,10 @@ bool qc_infer_non_max_suppression(struct qc_infer *c, struct qc_status *st)
                              .scores = qc_in_constant(c, 1),
                              .centred = qc_attr_int(c->node, "center_point_box", 0) != 0};
         qc_boxes_limits(&b, qc_in_constant(c, 2), qc_in_constant(c, 3), qc_in_constant(c, 4));
-        struct qc_arena *a = qc_arena_new();
+        QC_ARENA_SCOPE *a = qc_arena_new();
         int64_t *list;
         size_t count;
-        const bool ok = a ? qc_boxes_select(&list, &count, &b, a, st) : qc_fail_memory(st, sizeof b);
-        qc_arena_free(a);
-        if (!ok) return false;
+        if (!qc_boxes_select(&list, &count, &b, a, st)) return false;
         s.dim[0] = (int64_t)count;
     }
     return qc_infer_set(c, 0, QC_I64, &s, st);

@@ -227,11 +227,9 @@ bool qc_infer_unique(struct qc_infer *c, struct qc_status *st)
     if (s.rank > 0) s.dim[at] = QC_FREE;
     if (t) {
         struct qc_distinct d;
-        struct qc_arena *a = qc_arena_new();
-        const bool ok = a ? qc_distinct_of(&d, t, axis ? at : -1, QC_BY_VALUE, a, st) : qc_fail_memory(st, t->bytes);
-        if (ok) s.dim[at] = list.dim[0] = (int64_t)d.count;
-        qc_arena_free(a);
-        if (!ok) return false;
+        QC_ARENA_SCOPE *a = qc_arena_new();
+        if (!qc_distinct_of(&d, t, axis ? at : -1, QC_BY_VALUE, a, st)) return false;
+        s.dim[at] = list.dim[0] = (int64_t)d.count;
     }
     if (!qc_infer_set(c, 0, x->dtype, &s, st)) return false;
     for (unsigned k = 1; k < c->node->output_count; k++)

@@ -518,14 +518,12 @@ bool qc_onnx_emit_file(size_t *bytes, const char *path, const struct qc_graph *g
     struct data_file data = {.output = NULL};
     Onnx__ModelProto m;
     void *packed = NULL;
-    size_t size;
-    bool ok = false;
-    if (!emit_model(&m, &e, &o) || !qc_output_open(&model, path, st)) goto out;
-    if (goes_beside(&tensors, g, o.external_from) && !write_data(&data, &e, path)) goto out;
-    if (!pack_model(&packed, &size, &m, st) || !qc_output_write(model, packed, size, st)) goto out;
-    ok = data.output ? qc_output_commit_pair(data.output, model, st) : qc_output_commit(model, st);
+    size_t size = 0;
+    const bool ok = emit_model(&m, &e, &o) && qc_output_open(&model, path, st) &&
+                    (!goes_beside(&tensors, g, o.external_from) || write_data(&data, &e, path)) &&
+                    pack_model(&packed, &size, &m, st) && qc_output_write(model, packed, size, st) &&
+                    (data.output ? qc_output_commit_pair(data.output, model, st) : qc_output_commit(model, st));
     if (ok && bytes) *bytes = size + (size_t)data.bytes;
-out:
     free(packed);
     qc_output_free(model);
     qc_output_free(data.output);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
+#include "base/scope.h"
 #include "graph/core/recurrent.h"
 #include "rewrite/canonical/canonical.h"
 #include "rewrite/canonical/canonical_parts.h"
@@ -20,12 +21,12 @@ static bool has_channels(const struct qc_canon *c, qc_id affine)
     return c->r.to->qparams_of[c->r.to->values[affine].type.qparams].count > 1;
 }
 
-static qc_id canon_add(struct qc_canon *c, enum qc_op op, const struct qc_node *from, unsigned count,
-                       const qc_id *inputs, qc_id qparams, int axis, const char *name, struct qc_status *st);
+static qc_id canon_add(struct qc_canon *c, const struct qc_node *from, const struct qc_node_def *def,
+                       struct qc_status *st);
 
 static qc_id ours(struct qc_canon *c, enum qc_op op, qc_id v, qc_id qparams, int axis, struct qc_status *st)
 {
-    return canon_add(c, op, NULL, 1, &v, qparams, axis, NULL, st);
+    return canon_add(c, NULL, QC_NODE(op, QC_INPUTS(v), .qparams = qparams, .axis = axis), st);
 }
 
 static qc_id dequantized(struct qc_canon *c, qc_id v, struct qc_status *st)
@@ -97,9 +98,9 @@ static qc_id add_bias(struct qc_canon *c, const struct qc_node *n, qc_id real, q
         for (int i = 1; i < rank - 1; i++) dims[i] = 1;
         const qc_id shape[2] = {in[1],
                                 qc_graph_add_made_constant(c->r.to, NULL, qc_tensor_of(QC_I64, &length, dims, st), st)};
-        in[1] = canon_add(c, QC_OP_Reshape, NULL, 2, shape, 0, 0, NULL, st);
+        in[1] = canon_add(c, NULL, QC_NODE(QC_OP_Reshape, .inputs = shape, .input_count = 2), st);
     }
-    return canon_add(c, QC_OP_Add, NULL, 2, in, 0, 0, name, st);
+    return canon_add(c, NULL, QC_NODE(QC_OP_Add, .inputs = in, .input_count = 2, QC_RESULT(name)), st);
 }
 
 /* Each returns false if the node has no affine form and is copied. */
@@ -125,7 +126,9 @@ static bool product_of_floats(struct qc_canon *c, const struct qc_node *n, struc
                          n->name ? n->name : QC_VALUE_LABEL(c->g, n->outputs), qc_op_info(n->op)->name, why);
         name = NULL;
     }
-    qc_id real = dequantized(c, canon_add(c, n->op, n, joins ? 3 : 2, in, product, 0, name, st), st);
+    const struct qc_node_def def = {
+        .op = n->op, .inputs = in, .input_count = joins ? 3 : 2, .qparams = product, QC_RESULT(name)};
+    qc_id real = dequantized(c, canon_add(c, n, &def, st), st);
     if (bias && !joins) real = add_bias(c, n, real, bias, c->g->values[n->outputs].name, st);
     c->r.map[n->outputs] = real;
     return true;
@@ -142,8 +145,12 @@ static bool merge_of_floats(struct qc_canon *c, const struct qc_node *n, struct 
         const qc_id real = n->inputs[i] ? canon_real(c, n->inputs[i], st) : 0;
         if (!real || !(in[i] = stored_of(c, real)) || has_channels(c, in[i])) return false;
     }
-    const qc_id v = canon_add(c, n->op, n, n->input_count, in, qparams, 0, c->g->values[n->outputs].name, st);
-    c->r.map[n->outputs] = dequantized(c, v, st);
+    const struct qc_node_def def = {.op = n->op,
+                                    .inputs = in,
+                                    .input_count = n->input_count,
+                                    .qparams = qparams,
+                                    QC_RESULT(c->g->values[n->outputs].name)};
+    c->r.map[n->outputs] = dequantized(c, canon_add(c, n, &def, st), st);
     return true;
 }
 
@@ -198,7 +205,9 @@ static void qlinear_product(struct qc_canon *c, const struct qc_node *n, const s
     const qc_id product =
         qc_graph_add_product(c->r.to, c->r.to->values[in[0]].type.qparams, c->r.to->values[in[1]].type.qparams, st);
     if (q->extra) in[2] = accumulator_bias(c, q->extra, product, st);
-    const qc_id v = canon_add(c, q->op, n, q->extra ? 3 : 2, in, product, 0, name, st);
+    const struct qc_node_def def = {
+        .op = q->op, .inputs = in, .input_count = q->extra ? 3 : 2, .qparams = product, QC_RESULT(name)};
+    const qc_id v = canon_add(c, n, &def, st);
     if (q->result)
         canon_define(c, &q->out, ours(c, QC_OP_Requantize, v, qc_canon_port_qparams(c, &q->out, st), 0, st), st);
     else
@@ -216,7 +225,8 @@ static void qlinear_float(struct qc_canon *c, const struct qc_node *n, const str
         const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
         in[count++] = dequantized(c, canon_operand(c, &p, 0, st), st);
     }
-    const qc_id real = canon_add(c, q->op, n, count, in, 0, 0, qc_canon_base(c, n->outputs, st), st);
+    const char *name = qc_canon_base(c, n->outputs, st);
+    const qc_id real = canon_add(c, n, QC_NODE(q->op, .inputs = in, .input_count = count, QC_RESULT(name)), st);
     canon_define(c, &q->out, ours(c, QC_OP_Quantize, real, qparams, 0, st), st);
 }
 
@@ -239,9 +249,12 @@ static void canon_qlinear_op(struct qc_canon *c, const struct qc_node *n, const 
         if (q->op == QC_OP_Concat && c->r.to->values[in[i]].type.qparams != qparams)
             in[i] = ours(c, QC_OP_Requantize, in[i], qparams, 0, st);
     }
-    const char *name = qc_canon_base(c, n->outputs, st);
-    canon_define(c, &q->out, canon_add(c, q->op, n, q->operands, in, q->op == QC_OP_Concat ? 0 : qparams, 0, name, st),
-                 st);
+    const struct qc_node_def def = {.op = q->op,
+                                    .inputs = in,
+                                    .input_count = q->operands,
+                                    .qparams = q->op == QC_OP_Concat ? 0 : qparams,
+                                    QC_RESULT(qc_canon_base(c, n->outputs, st))};
+    canon_define(c, &q->out, canon_add(c, n, &def, st), st);
 }
 
 /* --- Ops that move integers --- */
@@ -262,10 +275,11 @@ static qc_id add_clip(struct qc_canon *c, const struct qc_node *n, qc_id v, cons
     for (unsigned i = 1; i < n->input_count; i++)
         if (n->inputs[i]) bound[i - 1] = qc_tensor_int(qc_constant_of(c->g, n->inputs[i]), 0);
     if (bound[0] == s->zero_point[0] && bound[1] == levels.hi)
-        return canon_add(c, QC_OP_Relu, n, 1, in, 0, 0, name, st);
+        return canon_add(c, n, QC_NODE(QC_OP_Relu, QC_INPUTS(v), QC_RESULT(name)), st);
     if (bound[0] > levels.lo) in[1] = real_of_level(c, s, bound[0], st);
     if (bound[1] < levels.hi) in[2] = real_of_level(c, s, bound[1], st);
-    return canon_add(c, QC_OP_Clip, n, in[2] ? 3 : in[1] ? 2 : 1, in, 0, 0, name, st);
+    const unsigned count = in[2] ? 3 : in[1] ? 2 : 1;
+    return canon_add(c, n, QC_NODE(QC_OP_Clip, .inputs = in, .input_count = count, QC_RESULT(name)), st);
 }
 
 static void canon_moving_op(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
@@ -302,29 +316,22 @@ static void canon_moving_op(struct qc_canon *c, const struct qc_node *n, struct 
 
 /* --- Values --- */
 
-/* Adds an op on affine values with result qparams (0: none). name: of the result; may be NULL. */
-static qc_id canon_add(struct qc_canon *c, enum qc_op op, const struct qc_node *from, unsigned count,
-                       const qc_id *inputs, qc_id qparams, int axis, const char *name, struct qc_status *st)
+/* Adds an op on affine values, with the name and attributes of `from` unless that is NULL. */
+static qc_id canon_add(struct qc_canon *c, const struct qc_node *from, const struct qc_node_def *def,
+                       struct qc_status *st)
 {
     static const char *const dropped[] = {"opset", "channels_last", "kernel_shape"};
     struct qc_attr attrs[32];
-    unsigned kept = 0;
-    for (unsigned i = 0; from && i < from->attr_count && kept < 32; i++) {
+    struct qc_node_def with = *def;
+    for (unsigned i = 0; from && i < from->attr_count && with.attr_count < 32; i++) {
         bool drop = false;
-        for (size_t k = 0; from->op != op && k < sizeof dropped / sizeof *dropped; k++)
-            drop = drop || (strcmp(from->attrs[i].name, dropped[k]) == 0 && (k < 2 || op == QC_OP_Conv));
-        if (!drop) attrs[kept++] = from->attrs[i];
+        for (size_t k = 0; from->op != def->op && k < sizeof dropped / sizeof *dropped; k++)
+            drop = drop || (strcmp(from->attrs[i].name, dropped[k]) == 0 && (k < 2 || def->op == QC_OP_Conv));
+        if (!drop) attrs[with.attr_count++] = from->attrs[i];
     }
-    const struct qc_node_def def = {.op = op,
-                                    .name = from ? from->name : NULL,
-                                    .input_count = count,
-                                    .inputs = inputs,
-                                    .attr_count = kept,
-                                    .attrs = attrs,
-                                    .output_names = name ? &name : NULL,
-                                    .qparams = qparams,
-                                    .axis = axis};
-    return qc_graph_add(c->r.to, &def, st);
+    with.attrs = attrs;
+    if (from) with.name = from->name;
+    return qc_graph_add(c->r.to, &with, st);
 }
 
 /* Returns the constant f((q - z) * s), for a bias that does not join its accumulator. */
@@ -372,23 +379,24 @@ static qc_id canon_operand(struct qc_canon *c, const struct qc_qlinear_port *p, 
         return qc_graph_add_affine_constant(c->r.to, name, t, qparams,
                                             c->r.to->qparams_of[qparams].count > 1 ? axis : 0, st);
     if (known && c->r.to->values[known].type.qparams == qparams) return known;
-    const qc_id in[3] = {canon_real(c, p->value, st), canon_real(c, p->scale, st),
-                         p->zero_point ? canon_real(c, p->zero_point, st) : QC_ABSENT};
-    const qc_id real = canon_add(c, QC_OP_DequantizeLinear, NULL, in[2] ? 3 : 2, in, 0, 0, NULL, st);
-    return ours(c, QC_OP_Quantize, real, qparams, 0, st);
+    const qc_id in[3] = {canon_real(c, p->value, st), canon_real(c, p->scale, st), canon_real(c, p->zero_point, st)};
+    const struct qc_node_def def = {.op = QC_OP_DequantizeLinear, .inputs = in, .input_count = in[2] ? 3 : 2};
+    return ours(c, QC_OP_Quantize, canon_add(c, NULL, &def, st), qparams, 0, st);
 }
 
-/* Defines an old integer value as v, or as its integers if its class is literal. p: parameters as in the file. */
 /* from: the QuantizeLinear of the file, whose attributes it keeps; NULL: none. The parameters are those of p. */
 static void define_integers(struct qc_canon *c, const struct qc_qlinear_port *p, const struct qc_node *from, qc_id v,
                             struct qc_status *st)
 {
-    const qc_id in[3] = {dequantized(c, v, st), canon_real(c, p->scale, st),
-                         p->zero_point ? canon_real(c, p->zero_point, st) : QC_ABSENT};
-    c->r.map[p->value] =
-        canon_add(c, QC_OP_QuantizeLinear, from, in[2] ? 3 : 2, in, 0, 0, c->g->values[p->value].name, st);
+    const qc_id in[3] = {dequantized(c, v, st), canon_real(c, p->scale, st), canon_real(c, p->zero_point, st)};
+    const struct qc_node_def def = {.op = QC_OP_QuantizeLinear,
+                                    .inputs = in,
+                                    .input_count = in[2] ? 3 : 2,
+                                    QC_RESULT(c->g->values[p->value].name)};
+    c->r.map[p->value] = canon_add(c, from, &def, st);
 }
 
+/* Defines an old integer value as v, or as its integers if its class is literal. p: parameters as in the file. */
 static void canon_define(struct qc_canon *c, const struct qc_qlinear_port *p, qc_id v, struct qc_status *st)
 {
     c->affine[p->value] = v;
@@ -397,17 +405,14 @@ static void canon_define(struct qc_canon *c, const struct qc_qlinear_port *p, qc
 
 /* --- Nodes --- */
 
-static void copy(struct qc_canon *c, qc_id id, struct qc_status *st)
+static void copy(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
-    const struct qc_node *n = &c->g->nodes[id];
-    for (unsigned i = 0; i < n->input_count; i++)
-        if (n->inputs[i]) canon_real(c, n->inputs[i], st);
-    qc_rebuild_node(&c->r, id, st);
+    for (unsigned i = 0; i < n->input_count; i++) canon_real(c, n->inputs[i], st);
+    qc_rebuild_node(&c->r, n->id, st);
 }
 
-static void build_quantize(struct qc_canon *c, qc_id id, struct qc_status *st)
+static void build_quantize(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
-    const struct qc_node *n = &c->g->nodes[id];
     const struct qc_qlinear_port port = {.value = n->outputs,
                                          .scale = n->inputs[1],
                                          .zero_point = n->input_count > 2 ? n->inputs[2] : QC_ABSENT};
@@ -415,7 +420,7 @@ static void build_quantize(struct qc_canon *c, qc_id id, struct qc_status *st)
     const qc_id x = qparams ? canon_real(c, n->inputs[0], st) : 0;
     const struct qc_node *from = qc_node_of(c->r.to, x);
     if (!qparams || (!stored && !from)) { /* A graph input stays as it is. */
-        copy(c, id, st);
+        copy(c, n, st);
         return;
     }
     qc_id q;
@@ -429,29 +434,27 @@ static void build_quantize(struct qc_canon *c, qc_id id, struct qc_status *st)
 }
 
 /* Reads integers of the file with these parameters. Quantizing them again is exact. */
-static void read_integers(struct qc_canon *c, qc_id id, struct qc_status *st)
+static void read_integers(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
-    const struct qc_node *n = &c->g->nodes[id];
     const qc_id v = n->inputs[0], qparams = c->own[n->outputs];
     qc_id q = c->affine[v];
     if (!q || c->r.to->values[q].type.qparams != qparams) {
-        copy(c, id, st);
+        copy(c, n, st);
         q = ours(c, QC_OP_Quantize, c->r.map[n->outputs], qparams, 0, st);
         if (!c->affine[v]) c->affine[v] = q;
     }
     c->r.map[n->outputs] = dequantized(c, q, st);
 }
 
-static void build_dequantize(struct qc_canon *c, qc_id id, struct qc_status *st)
+static void build_dequantize(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
-    const struct qc_node *n = &c->g->nodes[id];
     const qc_id v = n->inputs[0], zero = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
     const struct qc_tensor *t = qc_constant_of(c->g, v);
     qc_id q = 0, qparams = 0;
     if (is_product_bias(c, n)) return; /* It is built where it is used. */
     if (!t && qc_canon_qparams_of(c, v)) q = c->affine[v];
     if (!q && c->own[n->outputs] && c->taken[n->outputs]) {
-        read_integers(c, id, st);
+        read_integers(c, n, st);
         return;
     }
     if (t && qc_canon_is_stored(t->dtype) && c->g->values[n->outputs].type.dtype == QC_F32 &&
@@ -466,24 +469,23 @@ static void build_dequantize(struct qc_canon *c, qc_id id, struct qc_status *st)
     if (q)
         c->r.map[n->outputs] = dequantized(c, q, st);
     else
-        copy(c, id, st);
+        copy(c, n, st);
 }
 
-static void build_canonical_node(struct qc_canon *c, qc_id id, struct qc_status *st)
+static void build_canonical_node(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
-    const struct qc_node *n = &c->g->nodes[id];
     struct qc_qlinear q;
     const bool qlinear = qc_qlinear_of(&q, n);
     if (n->op == QC_OP_QuantizeLinear)
-        build_quantize(c, id, st);
+        build_quantize(c, n, st);
     else if (n->op == QC_OP_DequantizeLinear)
-        build_dequantize(c, id, st);
+        build_dequantize(c, n, st);
     else if (qlinear && qc_canon_turns(c, n, &q, st))
         canon_qlinear_op(c, n, &q, st);
     else if (!qlinear && qc_canon_is_stored(c->g->values[n->outputs].type.dtype) && qc_canon_qparams_of(c, n->outputs))
         canon_moving_op(c, n, st);
     else if (qlinear || !canon_float_op(c, n, st))
-        copy(c, id, st);
+        copy(c, n, st);
 }
 
 bool qc_is_quantized(const struct qc_graph *g)
@@ -499,46 +501,43 @@ bool qc_is_quantized(const struct qc_graph *g)
 
 static bool has_integer_products(const struct qc_graph *g)
 {
-    for (size_t id = 1; id <= g->node_count; id++) {
-        const enum qc_op op = g->nodes[id].op;
-        if (op == QC_OP_QLinearConv || op == QC_OP_QLinearMatMul || op == QC_OP_QGemm) return true;
-    }
+    QC_EACH_NODE(n, g)
+        if (n->op == QC_OP_QLinearConv || n->op == QC_OP_QLinearMatMul || n->op == QC_OP_QGemm) return true;
     return false;
+}
+
+static bool build_canonical(struct qc_graph **out, struct qc_canon *c, struct qc_status *st)
+{
+    c->r.to->simulated = false;
+    c->r.to->integer_operators = has_integer_products(c->g);
+    for (size_t i = 0; i < c->rules->count; i++) {
+        const struct qc_rule *r = &c->rules->rules[i];
+        if (r->kind == QC_RULE_PATTERN && r->match->kind == QC_EXPR_OP &&
+            qc_op_info(r->match->op)->affine == QC_AFFINE_MERGE)
+            c->merges[r->match->op] = true;
+    }
+    if (!qc_canon_classify(c, st)) return false;
+    QC_EACH_NODE(n, c->g)
+        if (st->code == QC_OK) build_canonical_node(c, n, st);
+    for (size_t i = 0; i < c->g->output_count; i++) canon_real(c, c->g->outputs[i].value, st);
+    return qc_rebuild_finish(out, &c->r, st);
 }
 
 bool qc_canonical(struct qc_graph **out, struct qc_lines *notes, const struct qc_graph *g, const struct qc_rules *rules,
                   struct qc_status *st)
 {
-    struct qc_canon c = {.g = g, .rules = rules, .notes = notes, .arena = qc_arena_new()};
-    bool ok = false;
-    if (!c.arena) return qc_fail_memory(st, 1);
-    if (!qc_rebuild_begin(&c.r, g, st)) goto out;
-    c.r.to->simulated = false;
-    c.r.to->integer_operators = has_integer_products(g);
-    for (size_t i = 0; i < c.rules->count; i++) {
-        const struct qc_rule *r = &c.rules->rules[i];
-        if (r->kind == QC_RULE_PATTERN && r->match->kind == QC_EXPR_OP &&
-            qc_op_info(r->match->op)->affine == QC_AFFINE_MERGE)
-            c.merges[r->match->op] = true;
-    }
-    if (!qc_canon_classify(&c, st)) goto out;
-    for (qc_id id = 1; st->code == QC_OK && id <= g->node_count; id++) build_canonical_node(&c, id, st);
-    for (size_t i = 0; i < g->output_count; i++) canon_real(&c, g->outputs[i].value, st);
-    ok = qc_rebuild_finish(out, &c.r, st);
-out:
+    QC_ARENA_SCOPE *arena = qc_arena_new();
+    struct qc_canon c = {.g = g, .rules = rules, .notes = notes, .arena = arena};
+    const bool ok = qc_rebuild_begin(&c.r, g, st) && build_canonical(out, &c, st);
     qc_rebuild_free(&c.r);
     qc_index_free(&c.by_numbers);
-    qc_arena_free(c.arena);
     return ok;
 }
 
 bool qc_canonical_finish(struct qc_graph **out, const struct qc_graph *canonical, const struct qc_rules *rules,
                          const struct qc_rules *fold_rules, qc_eval_fn *eval, struct qc_status *st)
 {
-    struct qc_graph *expanded = NULL, *folded = NULL;
-    const bool ok = qc_propagate_exactly(&expanded, canonical, rules, st) &&
-                    qc_fold(&folded, expanded, fold_rules, st) && qc_to_integer(out, folded, eval, st);
-    qc_graph_free(folded);
-    qc_graph_free(expanded);
-    return ok;
+    QC_GRAPH_SCOPE *expanded = NULL, *folded = NULL;
+    return qc_propagate_exactly(&expanded, canonical, rules, st) && qc_fold(&folded, expanded, fold_rules, st) &&
+           qc_to_integer(out, folded, eval, st);
 }

@@ -270,26 +270,21 @@ bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const str
     return true;
 }
 
-/* Builds the graph with every match replaced by its template; other nodes are copied. qparams as in struct qc_build. */
+/* Builds the graph with every match replaced by its template; other nodes are copied. */
 static bool replace_matches(struct qc_graph **out, const struct qc_graph *g, const struct qc_matches *m,
-                            qc_qparams_fn *qparams, void *user, struct qc_status *st)
+                            struct qc_status *st)
 {
-    struct qc_rebuild r = {0};
-    bool ok = false;
-    if (!qc_rebuild_begin(&r, g, st)) goto out;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        if (!m->live[id]) continue;
-        if (!m->at[id]) {
-            if (!qc_rebuild_node(&r, id, st)) goto out;
-            continue;
-        }
-        struct qc_build b = {.rebuild = &r, .match = m->at[id], .qparams = qparams, .user = user};
-        if (!(r.map[g->nodes[id].outputs] = qc_build_template(&b, st))) goto out;
+    QC_REBUILD_SCOPE r = {0};
+    if (!qc_rebuild_begin(&r, g, st)) return false;
+    QC_EACH_NODE(n, g) {
+        if (!m->live[n->id] || st->code != QC_OK) continue;
+        struct qc_build b = {.rebuild = &r, .match = m->at[n->id]};
+        if (b.match)
+            r.map[n->outputs] = qc_build_template(&b, st);
+        else
+            qc_rebuild_node(&r, n->id, st);
     }
-    ok = qc_rebuild_finish(out, &r, st);
-out:
-    qc_rebuild_free(&r);
-    return ok;
+    return qc_rebuild_finish(out, &r, st);
 }
 
 void qc_endless_begin(struct qc_endless *e, const struct qc_graph *g)
@@ -318,27 +313,24 @@ bool qc_endless_check(struct qc_endless *e, const struct qc_matches *m, const st
 bool qc_rewrite(struct qc_graph **out, size_t *applied, const struct qc_graph *g, const struct qc_rules *rules,
                 struct qc_status *st)
 {
-    struct qc_graph *current = NULL, *next = NULL;
+    QC_GRAPH_SCOPE *current = NULL;
     struct qc_endless endless;
+    struct qc_matches m = {.count = 1};
     size_t total = 0;
     qc_endless_begin(&endless, g);
-    for (;;) {
+    while (m.count) {
         const struct qc_graph *from = current ? current : g;
-        struct qc_arena *a = qc_arena_new();
-        struct qc_matches m;
-        bool ok = a ? qc_matches_find(&m, from, rules, QC_RULE_REWRITE, NULL, NULL, a, st) : qc_fail_memory(st, 1);
-        ok = ok && qc_endless_check(&endless, &m, from, st) && replace_matches(&next, from, &m, NULL, NULL, st);
-        bool done = ok && m.count == 0;
-        total += ok ? m.count : 0;
-        qc_arena_free(a);
+        struct qc_graph *next = NULL;
+        QC_ARENA_SCOPE *a = qc_arena_new();
+        if (!qc_matches_find(&m, from, rules, QC_RULE_REWRITE, NULL, NULL, a, st) ||
+            !qc_endless_check(&endless, &m, from, st) || !replace_matches(&next, from, &m, st))
+            return false;
+        total += m.count;
         qc_graph_free(current);
-        current = ok ? next : NULL;
-        next = NULL;
-        if (!ok) return false;
-        if (done) {
-            *out = current;
-            if (applied) *applied = total;
-            return true;
-        }
+        current = next;
     }
+    *out = current;
+    current = NULL;
+    if (applied) *applied = total;
+    return true;
 }

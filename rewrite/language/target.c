@@ -67,22 +67,22 @@ static bool load(const struct qc_target **out, const char *name, unsigned depth,
     if (depth == QC_TARGET_DEPTH) return qc_fail(st, QC_BAD_INPUT, "target '%s' is like itself", name);
     struct qc_rules *r = qc_rules_new(st);
     if (!r) return false;
-    bool ok = parse_file(r, name, builtin, depth, st);
-    if (ok) {
-        struct qc_target *t = qc_arena_dup(a, r->header, 1, sizeof *r->header, st);
-        ok = t != NULL;
-        if (ok) {
-            t->builtin = builtin;
-            ok = (t->name = qc_arena_strdup(a, t->name, st)) && (t->summary = qc_arena_strdup(a, t->summary, st)) &&
-                 (t->file = qc_arena_strdup(a, name, st)) && (!t->like || (t->like = qc_arena_strdup(a, t->like, st)));
-            for (unsigned i = 0; ok && i < t->option_count; i++)
-                ok = (t->options[i].name = qc_arena_strdup(a, t->options[i].name, st)) &&
-                     (t->options[i].value = qc_arena_strdup(a, t->options[i].value, st));
-            *out = t;
+    struct qc_target *t =
+        parse_file(r, name, builtin, depth, st) ? qc_arena_dup(a, r->header, 1, sizeof *r->header, st) : NULL;
+    if (t) {
+        t->builtin = builtin;
+        t->name = qc_arena_strdup(a, t->name, st);
+        t->summary = qc_arena_strdup(a, t->summary, st);
+        t->file = qc_arena_strdup(a, name, st);
+        if (t->like) t->like = qc_arena_strdup(a, t->like, st);
+        for (unsigned i = 0; i < t->option_count; i++) {
+            t->options[i].name = qc_arena_strdup(a, t->options[i].name, st);
+            t->options[i].value = qc_arena_strdup(a, t->options[i].value, st);
         }
+        *out = t;
     }
     qc_rules_free(r);
-    return ok;
+    return st->code == QC_OK;
 }
 
 bool qc_target_is_x86(const struct qc_target *t)

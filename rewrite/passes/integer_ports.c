@@ -240,8 +240,8 @@ static qc_id read_back(struct qc_rebuild *r, const struct qc_node *linear, qc_id
     return qc_graph_add(r->to, QC_NODE(QC_OP_DequantizeLinear, .inputs = in, .input_count = linear->input_count), st);
 }
 
-bool qc_real_ports(struct qc_graph **out, const struct qc_graph *g, const struct qc_port_levels *inputs,
-                   const bool *outputs, struct qc_status *st)
+bool qc_real_ports(struct qc_graph **out, const struct qc_graph *g, const struct qc_affine *inputs, const bool *outputs,
+                   struct qc_status *st)
 {
     QC_REBUILD_SCOPE r = {0};
     QC_ARENA_SCOPE *a = qc_arena_new();

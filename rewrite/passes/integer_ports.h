@@ -33,12 +33,8 @@ bool qc_integer_ports(struct qc_graph **out, bool *done, const struct qc_graph *
 /* *out: a model with real numbers at integer ports, so that it compares with a float model. inputs: [input_count] scale
    and zero point of the integer inputs to be converted; scale 0: it stays. An output converts if `outputs` is set and a
    QuantizeLinear with one constant scale makes it. */
-struct qc_port_levels {
-    float scale;
-    int32_t zero_point;
-};
-bool qc_real_ports(struct qc_graph **out, const struct qc_graph *g, const struct qc_port_levels *inputs,
-                   const bool *outputs, struct qc_status *st);
+bool qc_real_ports(struct qc_graph **out, const struct qc_graph *g, const struct qc_affine *inputs, const bool *outputs,
+                   struct qc_status *st);
 
 /* *out: a graph whose images have the layout and numbers of the model: input i loses the first `chain[i]` operators
    that read it, a Transpose and steps of preprocessing. NULL if a chain is not there. */

@@ -9,7 +9,7 @@ static qc_id moving(bool *stored, struct qc_tfl_node *n, size_t i, enum qc_tfl_l
 {
     struct qc_tfl_value *v = qc_tfl_input(n, i, st);
     *stored = v && qc_tfl_alike(v, n->outputs[0]);
-    return !v ? 0 : *stored ? qc_tfl_stored(n, v, layout, st) : qc_tfl_real(n, v, layout, st);
+    return *stored ? qc_tfl_stored(n, v, layout, st) : qc_tfl_real(n, v, layout, st);
 }
 
 static bool moved(struct qc_tfl_node *n, size_t k, qc_id id, bool stored, enum qc_tfl_layout layout,
@@ -41,19 +41,16 @@ static qc_id in_order(bool *stored, struct qc_tfl_node *n, struct qc_status *st)
 static bool reshape_to(struct qc_tfl_node *n, qc_id x, qc_id list, bool stored, struct qc_status *st)
 {
     const qc_id in[2] = {x, list};
-    return x && list &&
-           moved(n, 0, qc_tfl_add(n, QC_OP_Reshape, 2, in, name_of(n, stored), st), stored, QC_TFL_IN_FILE, st);
+    return moved(n, 0, qc_tfl_add(n, QC_OP_Reshape, 2, in, name_of(n, stored), st), stored, QC_TFL_IN_FILE, st);
 }
 
 static bool reshape_dims(struct qc_tfl_node *n, size_t count, const int64_t *dims, struct qc_status *st)
 {
-    bool stored;
-    const qc_id x = in_order(&stored, n, st), list = x ? qc_tfl_int_list(n, count, dims, st) : 0;
+    bool stored, zero = false;
+    const qc_id x = in_order(&stored, n, st), list = qc_tfl_int_list(n, count, dims, st);
     for (size_t i = 0; i < count; i++)
-        if (dims[i] == 0 && list) {
-            qc_tfl_attr(n, QC_INT("allowzero", 1));
-            break;
-        }
+        if (dims[i] == 0) zero = true;
+    if (zero) qc_tfl_attr(n, QC_INT("allowzero", 1));
     return reshape_to(n, x, list, stored, st);
 }
 
@@ -83,8 +80,8 @@ static bool reshape(struct qc_tfl_node *n, struct qc_status *st)
     }
     if (to) {
         const qc_id list = qc_tfl_cast(n, qc_tfl_stored(n, n->inputs[1], QC_TFL_IN_FILE, st), QC_I64, st);
-        const qc_id x = list ? in_order(&stored, n, st) : 0;
-        return x && reshape_to(n, x, list, stored, st);
+        const qc_id x = in_order(&stored, n, st);
+        return reshape_to(n, x, list, stored, st);
     }
     const struct qc_fb_vector shape = qc_fb_vector(&n->options, QC_TFL_ReshapeOptions_new_shape);
     if (!n->options.at || shape.count > QC_RANK_MAX) return qc_fail(st, QC_BAD_INPUT, "has no shape that is handled");
@@ -96,9 +93,8 @@ static bool with_axes(struct qc_tfl_node *n, size_t count, const int64_t *axes, 
 {
     bool stored;
     const qc_id x = moving(&stored, n, 0, QC_TFL_IN_FILE, st);
-    const qc_id in[2] = {x, x && count ? qc_tfl_int_list(n, count, axes, st) : 0};
-    return x &&
-           moved(n, 0, qc_tfl_add(n, n->op, count ? 2 : 1, in, name_of(n, stored), st), stored, QC_TFL_IN_FILE, st);
+    const qc_id in[2] = {x, count ? qc_tfl_int_list(n, count, axes, st) : 0};
+    return moved(n, 0, qc_tfl_add(n, n->op, count ? 2 : 1, in, name_of(n, stored), st), stored, QC_TFL_IN_FILE, st);
 }
 
 static bool squeeze(struct qc_tfl_node *n, struct qc_status *st)
@@ -147,10 +143,9 @@ static bool transpose(struct qc_tfl_node *n, struct qc_status *st)
 
 static bool shape(struct qc_tfl_node *n, struct qc_status *st)
 {
-    struct qc_tfl_value *v = qc_tfl_input(n, 0, st);
-    const qc_id x = v ? qc_tfl_stored(n, v, QC_TFL_IN_FILE, st) : 0;
-    const qc_id id = x ? qc_tfl_add(n, QC_OP_Shape, 1, &x, NULL, st) : 0;
-    return id && qc_tfl_define_stored(n, 0, qc_tfl_cast(n, id, n->outputs[0]->dtype, st), QC_TFL_IN_FILE, st);
+    const qc_id x = qc_tfl_stored(n, qc_tfl_input(n, 0, st), QC_TFL_IN_FILE, st),
+                id = qc_tfl_add(n, QC_OP_Shape, 1, &x, NULL, st);
+    return qc_tfl_define_stored(n, 0, qc_tfl_cast(n, id, n->outputs[0]->dtype, st), QC_TFL_IN_FILE, st);
 }
 
 /* --- Joining and splitting --- */
@@ -176,11 +171,9 @@ static bool join(struct qc_tfl_node *n, bool unsqueezed, struct qc_status *st)
     if (n->input_count > JOINED_MAX) return qc_fail(st, QC_UNSUPPORTED, "has %zu inputs", n->input_count);
     for (size_t i = 0; i < n->input_count; i++) {
         struct qc_tfl_value *one = qc_tfl_input(n, i, st);
-        if (!one) return false;
         in[i] = stored ? qc_tfl_stored(n, one, layout, st) : qc_tfl_real(n, one, layout, st);
-        const qc_id wide[2] = {in[i], unsqueezed && in[i] ? qc_tfl_int_list(n, 1, &axis, st) : 0};
+        const qc_id wide[2] = {in[i], unsqueezed ? qc_tfl_int_list(n, 1, &axis, st) : 0};
         if (wide[1]) in[i] = qc_tfl_add(n, QC_OP_Unsqueeze, 2, wide, NULL, st);
-        if (!in[i]) return false;
     }
     qc_tfl_attr(n, QC_INT("axis", axis));
     const qc_id id = qc_tfl_add(n, QC_OP_Concat, (unsigned)n->input_count, in, name_of(n, stored), st);
@@ -210,8 +203,8 @@ static bool parts(struct qc_tfl_node *n, size_t data, int64_t axis, const int64_
     const bool first = v && v->stored[QC_TFL_CHANNELS_FIRST] && !v->stored[QC_TFL_IN_FILE] && !squeezed;
     const enum qc_tfl_layout layout = first ? QC_TFL_CHANNELS_FIRST : QC_TFL_IN_FILE;
     if (!v || !qc_tfl_axis(&own, axis, v->shape.rank, layout, st)) return false;
-    qc_id in[2] = {moving(&stored, n, data, layout, st)};
-    if (!in[0] || (sizes && !(in[1] = qc_tfl_int_list(n, n->output_count, sizes, st)))) return false;
+    const qc_id in[2] = {moving(&stored, n, data, layout, st),
+                         sizes ? qc_tfl_int_list(n, n->output_count, sizes, st) : 0};
     for (size_t k = 1; k < n->output_count; k++)
         if (qc_tfl_alike(v, n->outputs[k]) != stored)
             return qc_fail(st, QC_UNSUPPORTED, "its results have different parameters");
@@ -226,13 +219,12 @@ static bool parts(struct qc_tfl_node *n, size_t data, int64_t axis, const int64_
                                     .attrs = n->attrs};
     const qc_id id = qc_graph_add(n->r->g, &def, st);
     n->attr_count = 0;
-    if (!id) return false;
-    for (unsigned k = 0; k < results; k++) {
-        qc_id one[2] = {id + k, squeezed ? qc_tfl_int_list(n, 1, &own, st) : 0};
-        if (squeezed && (!one[1] || !(one[0] = qc_tfl_add(n, QC_OP_Squeeze, 2, one, NULL, st)))) return false;
-        if (!moved(n, k, one[0], stored, layout, st)) return false;
+    for (unsigned k = 0; id && k < results; k++) {
+        const qc_id one[2] = {id + k, squeezed ? qc_tfl_int_list(n, 1, &own, st) : 0};
+        const qc_id part = squeezed ? qc_tfl_add(n, QC_OP_Squeeze, 2, one, NULL, st) : id + k;
+        moved(n, k, part, stored, layout, st);
     }
-    return true;
+    return st->code == QC_OK;
 }
 
 static bool unpack(struct qc_tfl_node *n, struct qc_status *st)
@@ -282,7 +274,6 @@ static bool slice_of(struct qc_tfl_node *n, struct cut *c, size_t squeezed, cons
         steps = steps || c->step[i] != 1;
     }
     qc_id in[5] = {moving(&stored, n, 0, layout, st)};
-    if (!in[0]) return false;
     if (c->count) {
         in[1] = qc_tfl_int_list(n, c->count, c->begin, st);
         in[2] = qc_tfl_int_list(n, c->count, c->end, st);
@@ -292,7 +283,7 @@ static bool slice_of(struct qc_tfl_node *n, struct cut *c, size_t squeezed, cons
     }
     const qc_id axes[2] = {in[0], squeezed ? qc_tfl_int_list(n, squeezed, gone, st) : 0};
     if (axes[1]) in[0] = qc_tfl_add(n, QC_OP_Squeeze, 2, axes, name_of(n, stored), st);
-    return in[0] && moved(n, 0, in[0], stored, layout, st);
+    return moved(n, 0, in[0], stored, layout, st);
 }
 
 static bool slice(struct qc_tfl_node *n, struct qc_status *st)
@@ -327,13 +318,11 @@ static bool computed_slice(struct qc_tfl_node *n, struct qc_status *st)
     if (steps > (size_t)v->shape.rank) return qc_fail(st, QC_BAD_INPUT, "has %zu strides", steps);
     for (size_t i = 0; i < steps; i++) axes[i] = (int64_t)i;
     qc_id in[5] = {qc_tfl_stored(n, v, QC_TFL_IN_FILE, st)};
-    for (size_t i = 1; i < 3 && in[i - 1]; i++) {
-        const qc_id list = qc_tfl_input(n, i, st) ? qc_tfl_stored(n, n->inputs[i], QC_TFL_IN_FILE, st) : 0;
-        in[i] = list ? qc_tfl_cast(n, list, QC_I64, st) : 0;
-    }
-    in[3] = in[2] ? qc_tfl_int_list(n, steps, axes, st) : 0;
-    in[4] = in[3] ? qc_tfl_int_list(n, steps, step, st) : 0;
-    return in[4] && qc_tfl_define_stored(n, 0, qc_tfl_add(n, QC_OP_Slice, 5, in, n->name, st), QC_TFL_IN_FILE, st);
+    for (size_t i = 1; i < 3; i++)
+        in[i] = qc_tfl_cast(n, qc_tfl_stored(n, qc_tfl_input(n, i, st), QC_TFL_IN_FILE, st), QC_I64, st);
+    in[3] = qc_tfl_int_list(n, steps, axes, st);
+    in[4] = qc_tfl_int_list(n, steps, step, st);
+    return qc_tfl_define_stored(n, 0, qc_tfl_add(n, QC_OP_Slice, 5, in, n->name, st), QC_TFL_IN_FILE, st);
 }
 
 static bool strided_slice(struct qc_tfl_node *n, struct qc_status *st)
@@ -406,12 +395,10 @@ static bool pad(struct qc_tfl_node *n, struct qc_status *st)
         all[rank + own] = pads[2 * i + 1];
     }
     qc_id in[3] = {qc_tfl_real(n, v, layout, st), qc_tfl_int_list(n, count, all, st)};
-    if (!in[0] || !in[1]) return false;
     const bool mirror = n->info->code == QC_TFL_OP_MIRROR_PAD, number = n->info->code == QC_TFL_OP_PADV2;
     if (mirror && qc_tfl_option(n, "mode") != QC_TFL_MIRROR_REFLECT)
         return qc_fail(st, QC_UNSUPPORTED, "symmetric padding is not handled");
-    if (number && (!qc_tfl_input(n, 2, st) || !(in[2] = qc_tfl_real(n, n->inputs[2], QC_TFL_IN_FILE, st))))
-        return false;
+    if (number) in[2] = qc_tfl_real(n, qc_tfl_input(n, 2, st), QC_TFL_IN_FILE, st);
     if (mirror) qc_tfl_attr(n, QC_STRING("mode", "reflect"));
     return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Pad, number ? 3 : 2, in, n->name, st), layout, st);
 }
@@ -421,12 +408,10 @@ static bool gather(struct qc_tfl_node *n, struct qc_status *st)
     bool stored;
     int64_t axis;
     struct qc_tfl_value *v = qc_tfl_input(n, 0, st), *at = qc_tfl_input(n, 1, st);
-    if (!v || !at) return false;
+    if (!v) return false;
     if (qc_tfl_option(n, "batch_dims")) return qc_fail(st, QC_UNSUPPORTED, "batch dimensions are not handled");
     if (!qc_tfl_axis(&axis, qc_tfl_option(n, "axis"), v->shape.rank, QC_TFL_IN_FILE, st)) return false;
-    const qc_id x = moving(&stored, n, 0, QC_TFL_IN_FILE, st), index = qc_tfl_stored(n, at, QC_TFL_IN_FILE, st);
-    const qc_id in[2] = {x, index};
-    if (!x || !index) return false;
+    const qc_id in[2] = {moving(&stored, n, 0, QC_TFL_IN_FILE, st), qc_tfl_stored(n, at, QC_TFL_IN_FILE, st)};
     if (axis) qc_tfl_attr(n, QC_INT("axis", axis));
     return moved(n, 0, qc_tfl_add(n, QC_OP_Gather, 2, in, name_of(n, stored), st), stored, QC_TFL_IN_FILE, st);
 }
@@ -434,12 +419,10 @@ static bool gather(struct qc_tfl_node *n, struct qc_status *st)
 static bool gather_nd(struct qc_tfl_node *n, struct qc_status *st)
 {
     bool stored;
-    struct qc_tfl_value *at = qc_tfl_input(n, 1, st);
-    if (!at) return false;
-    const qc_id in[2] = {moving(&stored, n, 0, QC_TFL_IN_FILE, st),
-                         qc_tfl_cast(n, qc_tfl_stored(n, at, QC_TFL_IN_FILE, st), QC_I64, st)};
-    return in[0] && in[1] &&
-           moved(n, 0, qc_tfl_add(n, QC_OP_GatherND, 2, in, name_of(n, stored), st), stored, QC_TFL_IN_FILE, st);
+    const qc_id x = moving(&stored, n, 0, QC_TFL_IN_FILE, st),
+                at = qc_tfl_stored(n, qc_tfl_input(n, 1, st), QC_TFL_IN_FILE, st);
+    const qc_id in[2] = {x, qc_tfl_cast(n, at, QC_I64, st)};
+    return moved(n, 0, qc_tfl_add(n, QC_OP_GatherND, 2, in, name_of(n, stored), st), stored, QC_TFL_IN_FILE, st);
 }
 
 /* TILE and BROADCAST_TO: input 1 is the number of repetitions, or the shape. */
@@ -450,8 +433,7 @@ static bool repeat(struct qc_tfl_node *n, struct qc_status *st)
     size_t count;
     if (!qc_tfl_ints(&list, &count, n, 1, "shape", st)) return false;
     const qc_id in[2] = {moving(&stored, n, 0, QC_TFL_IN_FILE, st), qc_tfl_int_list(n, count, list, st)};
-    return in[0] && in[1] &&
-           moved(n, 0, qc_tfl_add(n, n->op, 2, in, name_of(n, stored), st), stored, QC_TFL_IN_FILE, st);
+    return moved(n, 0, qc_tfl_add(n, n->op, 2, in, name_of(n, stored), st), stored, QC_TFL_IN_FILE, st);
 }
 
 const struct qc_tfl_row qc_tfl_shape_rows[] = {

@@ -307,13 +307,9 @@ static bool parameters(qc_id out[2], struct qc_tfl_node *n, const struct qc_tfl_
         else
             ((uint16_t *)z->data)[i] = (uint16_t)zero;
     }
-    if (!z) {
-        qc_tensor_unref(s);
-        return false;
-    }
     out[0] = qc_graph_add_made_constant(n->r->g, NULL, s, st);
     out[1] = qc_graph_add_made_constant(n->r->g, NULL, z, st);
-    return out[0] && out[1];
+    return st->code == QC_OK;
 }
 
 static qc_id dequantized(struct qc_tfl_node *n, const struct qc_tfl_value *v, qc_id stored, int axis, const char *name,
@@ -330,16 +326,11 @@ static qc_id with_scales(struct qc_tfl_node *n, const struct qc_tfl_value *v, qc
 {
     const struct qc_shape shape = s->count == 1 ? QC_SCALAR : QC_SHAPE((int64_t)s->count);
     if (!tfl_make(n->r, s->count, sizeof(float), st)) return 0;
-    struct qc_tensor *scale = qc_tensor_of(QC_F32, &shape, s->scale, st), *zero = NULL;
-    if (scale) zero = qc_tensor_new(QC_I32, &shape, st);
-    if (!zero) {
-        qc_tensor_unref(scale);
-        return 0;
-    }
-    const qc_id in[3] = {stored, qc_graph_add_made_constant(n->r->g, NULL, scale, st),
-                         qc_graph_add_made_constant(n->r->g, NULL, zero, st)};
+    const qc_id in[3] = {stored,
+                         qc_graph_add_made_constant(n->r->g, NULL, qc_tensor_of(QC_F32, &shape, s->scale, st), st),
+                         qc_graph_add_made_constant(n->r->g, NULL, qc_tensor_new(QC_I32, &shape, st), st)};
     if (s->count > 1) qc_tfl_attr(n, QC_INT("axis", 0));
-    return in[1] && in[2] ? qc_tfl_add(n, QC_OP_DequantizeLinear, 3, in, v->name, st) : 0;
+    return qc_tfl_add(n, QC_OP_DequantizeLinear, 3, in, v->name, st);
 }
 
 qc_id qc_tfl_constant(struct qc_tfl_node *n, const struct qc_tfl_value *v, const struct qc_shape *shape,
