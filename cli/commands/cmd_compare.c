@@ -68,8 +68,7 @@ static struct qc_json *comparison_json(const struct qc_compared_models *c, const
                                        const struct qc_warnings *w)
 {
     struct qc_json *root = qc_json_object(), *outputs = qc_json_array(), *layers = qc_json_array(),
-                   *rounding = qc_json_array(), *accumulator = qc_json_array(), *overflows = qc_json_array(),
-                   *warnings = qc_json_array();
+                   *rounding = qc_json_array(), *accumulator = qc_json_array(), *overflows = qc_json_array();
     for (int k = 0; k < 2; k++) {
         qc_json_add(rounding, qc_json_string(qc_contract_info(c->how[k].rounding)->name));
         qc_json_add(accumulator, accumulator_json(&c->how[k].accumulator));
@@ -87,12 +86,11 @@ static struct qc_json *comparison_json(const struct qc_compared_models *c, const
         qc_json_set(root, "targets", qc_json_pair(qc_json_copy(targets->of[0]), qc_json_copy(targets->of[1])));
     qc_json_set(root, "rounding", rounding);
     qc_json_set(root, "accumulator", accumulator);
-    for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
     qc_json_set(root, "overflows", overflows);
     qc_json_set(root, "samples", qc_json_integer((int64_t)c->result->samples));
     qc_json_set(root, "outputs", outputs);
     qc_json_set(root, "layers", layers);
-    qc_json_set(root, "warnings", warnings);
+    qc_json_set(root, "warnings", qc_warnings_json(w));
     return root;
 }
 

@@ -23,7 +23,7 @@ struct idea {
     const char *name; /* for the report and for scripts/ablation */
     unsigned kind;    /* of one kind at most one idea is kept */
     enum qc_derivation how;
-    bool (*applies)(const struct qc_candidate *c);
+    bool (*applies)(const struct qc_candidate *c); /* NULL: always; quantize/search/float_operators.c decides */
     size_t count;
     struct qc_option_text options[OPTIONS];
     size_t operators; /* so many operators stay in float (quantize/search/float_operators.c) */
@@ -72,13 +72,6 @@ static bool may_scale_few(const struct qc_candidate *c)
     return may_scale(c) && may_use_full_range(c) && !qc_ablated("full_range");
 }
 
-/* quantize/search/float_operators.c decides. */
-static bool always(const struct qc_candidate *c)
-{
-    (void)c;
-    return true;
-}
-
 #define EQUALIZED "equalize", "free"
 #define SMOOTHED "scale-channels", "free"
 #define BY_OUTPUT "weight-method", "output"
@@ -90,10 +83,10 @@ static const struct idea ideas[] = {
     {"smooth", CHANNELS, QC_ANOTHER_FORM, may_scale_few, 3, {{SMOOTHED}, {BY_OUTPUT}, {FULL}}, 0},
     {"weight_method", WEIGHTS, QC_SAME_FORM, may_choose_weights, 1, {{BY_OUTPUT}}, 0},
     {"full_range", WEIGHTS, QC_SAME_FORM, may_use_full_range, 2, {{BY_OUTPUT}, {FULL}}, 0},
-    {"float_operators", OPERATORS, QC_SAME_FORM, always, 0, {{0}}, 8},
-    {"float_operators", OPERATORS, QC_SAME_FORM, always, 0, {{0}}, 4},
-    {"float_operators", OPERATORS, QC_SAME_FORM, always, 0, {{0}}, 2},
-    {"float_operators", OPERATORS, QC_SAME_FORM, always, 0, {{0}}, 1},
+    {"float_operators", OPERATORS, QC_SAME_FORM, NULL, 0, {{0}}, 8},
+    {"float_operators", OPERATORS, QC_SAME_FORM, NULL, 0, {{0}}, 4},
+    {"float_operators", OPERATORS, QC_SAME_FORM, NULL, 0, {{0}}, 2},
+    {"float_operators", OPERATORS, QC_SAME_FORM, NULL, 0, {{0}}, 1},
 };
 enum { IDEAS = sizeof ideas / sizeof *ideas };
 
@@ -241,8 +234,8 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
     bool ok = kind != OPERATORS || qc_find_float_operators(&t->operators, t->c, st);
     for (size_t i = 0; ok && i < IDEAS; i++) {
         const bool cheaply = t->probes && ideas[i].how == QC_ANOTHER_FORM;
-        if (ideas[i].kind != kind || !ideas[i].applies(t->c) || !has_operators(t, &ideas[i], count > 1) ||
-            qc_ablated(ideas[i].name))
+        if (ideas[i].kind != kind || (ideas[i].applies && !ideas[i].applies(t->c)) ||
+            !has_operators(t, &ideas[i], count > 1) || qc_ablated(ideas[i].name))
             continue;
         if (ideas[i].how == QC_ANOTHER_FORM && !t->unequal) continue;
         if (cheaply && !made[0]) ok = make_probe(&made[0], t, NULL, true, st);
@@ -292,7 +285,8 @@ static bool leave_out(struct trying *t, struct qc_status *st)
 {
     const struct qc_race_result none = {.gain = (double)NAN, .error = (double)NAN};
     for (size_t i = 0; i < IDEAS; i++) {
-        if (!ideas[i].applies(t->c) || (i && strcmp(ideas[i].name, ideas[i - 1].name) == 0)) continue;
+        if ((ideas[i].applies && !ideas[i].applies(t->c)) || (i && strcmp(ideas[i].name, ideas[i - 1].name) == 0))
+            continue;
         struct qc_json *row = describe(t, &ideas[i], &none, st);
         if (!row) return false;
         qc_json_add(t->list, qc_json_put(row, "reason %s", "--memory-limit leaves too little memory"));

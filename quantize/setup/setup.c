@@ -192,20 +192,10 @@ static bool has_empty_input(const struct qc_setup *s)
     return false;
 }
 
-static bool judge_before_ordering(struct qc_setup *s, struct qc_status *st)
-{
-    struct qc_graph *judged = NULL;
-    if (s->of_body) return true;
-    if (!qc_judge_before_ordering(&judged, s->normalised, st)) return false;
-    if (!judged) return true;
-    qc_graph_free(s->normalised);
-    s->normalised = judged;
-    return true;
-}
-
 static bool normalise(struct qc_setup *s, struct qc_warnings *w, struct qc_status *st)
 {
     struct qc_partition_options scheme;
+    struct qc_graph *judged = NULL;
     const struct qc_options *o = s->options;
     if (!set_given_apart(s, w, st) ||
         (o->method.encodings && !s->of_body &&
@@ -215,11 +205,15 @@ static bool normalise(struct qc_setup *s, struct qc_warnings *w, struct qc_statu
     /* `collect` has no scheme: its file serves all of them */
     const bool as_convs =
         (s->options->command == QC_COMMAND_collect || scheme.activation.dtype != QC_NONE) && !has_empty_input(s);
-    return qc_normalise(&s->normalised, s->plain ? s->plain : s->model.graph, s->rules, qc_evaluate, st) &&
-           (!as_convs || set_apart(s, "as_convs.rules", st)) &&
-           (scheme.cache == QC_NONE || set_apart(s, "full_caches.rules", st)) &&
-           (s->options->graph.bias != QC_BIAS_NARROWED || set_apart(s, "bias_apart.rules", st)) &&
-           name_values(s->normalised, st) && judge_before_ordering(s, st);
+    const bool ok = qc_normalise(&s->normalised, s->plain ? s->plain : s->model.graph, s->rules, qc_evaluate, st) &&
+                    (!as_convs || set_apart(s, "as_convs.rules", st)) &&
+                    (scheme.cache == QC_NONE || set_apart(s, "full_caches.rules", st)) &&
+                    (s->options->graph.bias != QC_BIAS_NARROWED || set_apart(s, "bias_apart.rules", st)) &&
+                    name_values(s->normalised, st) &&
+                    (s->of_body || qc_judge_before_ordering(&judged, s->normalised, st));
+    if (judged) qc_graph_free(s->normalised);
+    if (judged) s->normalised = judged;
+    return ok;
 }
 
 bool qc_setup_open(struct qc_setup *s, const struct qc_listener *l, struct qc_status *st)
