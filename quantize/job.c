@@ -209,9 +209,11 @@ static bool check_integer(const struct qc_job *j, struct qc_status *st)
                    count == 1 ? "s" : "", list);
 }
 
-/* Counts the products of the produced graph whose pair sums may saturate (graph/core/pair_order.h). */
-static void prove_pairs(struct qc_job *j)
+static bool count_ops(struct qc_job *j, struct qc_status *st)
 {
+    struct qc_json *floats = qc_json_array();
+    size_t quantized = 0;
+    /* products of the produced graph whose pair sums may saturate (graph/core/pair_order.h) */
     const struct qc_graph *g = j->best->network->produced;
     struct qc_pair_proof proof;
     qc_prove_pairs(&proof, g);
@@ -223,13 +225,6 @@ static void prove_pairs(struct qc_job *j)
                         "channels_limited %zu",
                         x86, (bool)(x86 && !t->openvino), (bool)!proof.saturating, proof.products, proof.saturating,
                         first, j->best->network->calibration->paired));
-}
-
-static bool count_ops(struct qc_job *j, struct qc_status *st)
-{
-    struct qc_json *floats = qc_json_array();
-    size_t quantized = 0;
-    prove_pairs(j);
     const bool ok = qc_float_ops(floats, &quantized, j->best->network, NULL, st);
     qc_json_put(j->r.record, "quantized_ops %zu", quantized);
     qc_json_set(j->r.record, "float_ops", floats);

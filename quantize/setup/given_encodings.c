@@ -269,14 +269,6 @@ static bool add(struct adding *x, struct entry *e, struct qc_status *st)
     return true;
 }
 
-/* Returns the number of tensors in all lists and objects of the file. */
-static size_t count_entries(const struct qc_json *root)
-{
-    size_t n = qc_json_size(root);
-    for (size_t i = 0; i < qc_json_size(root); i++) n += qc_json_size(qc_json_at(root, i));
-    return n;
-}
-
 /* Adds the entries of one list or object of AIMET's and QNN's files. */
 static bool add_part(struct adding *x, const struct qc_json *part, bool weight, struct qc_status *st)
 {
@@ -327,7 +319,9 @@ bool qc_add_encodings(struct qc_given_values *given, const char *file, const str
     if (!scratch) return qc_fail_memory(st, 1);
     bool ok = qc_file_read(&text, &size, file, scratch, st) && qc_json_parse(&root, text, size, st) &&
               qc_uses_of(&x.uses, g, scratch, st);
-    ok = ok && (all.of = QC_NEW_ARRAY(a, struct qc_given_value, given->count + count_entries(root) + 1, st));
+    size_t most = given->count + qc_json_size(root) + 1; /* with the tensors in all lists and objects of the file */
+    for (size_t i = 0; i < qc_json_size(root); i++) most += qc_json_size(qc_json_at(root, i));
+    ok = ok && (all.of = QC_NEW_ARRAY(a, struct qc_given_value, most, st));
     if (ok && given->count) memcpy(all.of, given->of, given->count * sizeof *given->of);
     ok = ok && add_all(&x, root, st);
     for (int why = 0; ok && why < UNUSED_COUNT; why++)

@@ -183,15 +183,6 @@ static bool set_given_apart(struct qc_setup *s, struct qc_warnings *w, struct qc
     return true;
 }
 
-/* Whether the samples of an input have no elements. Free dimensions may then be 0, and a convolution would be refused.
- */
-static bool has_empty_input(const struct qc_setup *s)
-{
-    for (size_t i = 0; s->data && i < s->model.graph->input_count; i++)
-        if (qc_dataset_elements(s->data, i) == 0) return true;
-    return false;
-}
-
 static bool normalise(struct qc_setup *s, struct qc_warnings *w, struct qc_status *st)
 {
     struct qc_partition_options scheme;
@@ -203,8 +194,10 @@ static bool normalise(struct qc_setup *s, struct qc_warnings *w, struct qc_statu
         !qc_partition_options_of(&scheme, s->options, qc_setup_given(s), s->arena, st))
         return false;
     /* `collect` has no scheme: its file serves all of them */
-    const bool as_convs =
-        (s->options->command == QC_COMMAND_collect || scheme.activation.dtype != QC_NONE) && !has_empty_input(s);
+    bool as_convs = s->options->command == QC_COMMAND_collect || scheme.activation.dtype != QC_NONE;
+    /* Of inputs without elements, free dimensions may be 0, and a convolution would be refused. */
+    for (size_t i = 0; s->data && i < s->model.graph->input_count; i++)
+        as_convs = as_convs && qc_dataset_elements(s->data, i) > 0;
     const bool ok = qc_normalise(&s->normalised, s->plain ? s->plain : s->model.graph, s->rules, qc_evaluate, st) &&
                     (!as_convs || set_apart(s, "as_convs.rules", st)) &&
                     (scheme.cache == QC_NONE || set_apart(s, "full_caches.rules", st)) &&
