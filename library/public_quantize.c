@@ -68,12 +68,12 @@ void qcalib_result_free(qcalib_result *result)
 
 size_t qcalib_result_model_count(const qcalib_result *result)
 {
-    return result && result->models ? qc_job_format_count(result->job) : 0;
+    return result && result->models ? qc_job_setup(result->job)->format_count : 0;
 }
 
 const char *qcalib_result_format(const qcalib_result *result, size_t i)
 {
-    return i < qcalib_result_model_count(result) ? qc_exporter_name(qc_job_format(result->job, i)) : NULL;
+    return i < qcalib_result_model_count(result) ? qc_exporter_name(qc_job_setup(result->job)->exporters[i]) : NULL;
 }
 
 /* A format that is only exported to a file uses a temporary one. */

@@ -44,8 +44,11 @@ struct qc_job {
     struct qc_json *latency; /* member of the record; NULL without --benchmark */
     struct qc_report r;
     struct qc_file_list inputs; /* which the job does not write */
-    const char **files;         /* [file_room]: names of the written files, for the report */
-    size_t *file_bytes, file_count, file_room;
+    struct written_file {
+        const char *name;
+        size_t bytes;
+    } * files; /* [file_room]: the written files, for the report */
+    size_t file_count, file_room;
     double started, exporting; /* exporting: seconds of qc_job_write */
 };
 
@@ -54,23 +57,16 @@ static const char *eval_name(const struct qc_job *j)
     return j->in.eval.file ? j->in.eval.file : qc_dataset_file(j->setup->eval);
 }
 
-/* True if calibration has seen NaN or infinity and warned of it: one bad sample gives one warning. */
-static bool warned_of_nonfinite(const struct qc_calibration *c)
-{
-    for (qc_id s = 1; s <= c->qparams_count; s++) {
-        const struct qc_tally *t = &c->choices[s].seen;
-        if (t->nan || t->pos_inf || t->neg_inf) return true;
-    }
-    return false;
-}
-
 /* Warns of NaN and infinite values in float outputs; fails if all values of all outputs are such. */
 static bool check_finite_outputs(const struct qc_job *j, struct qc_status *st)
 {
     const struct qc_graph *g = j->best->network->folded;
     const char *bad = NULL;
     uint64_t compared = 0;
-    const bool warned = warned_of_nonfinite(j->best->network->calibration);
+    const struct qc_calibration *c = j->best->network->calibration;
+    bool warned = false; /* calibration has seen NaN or infinity and warned of it: one bad sample gives one warning */
+    for (qc_id s = 1; s <= c->qparams_count && !warned; s++)
+        warned = c->choices[s].seen.nan || c->choices[s].seen.pos_inf || c->choices[s].seen.neg_inf;
     for (size_t k = 0; k < g->output_count; k++) {
         const struct qc_error *e = &j->measurement->comparison->outputs[k];
         compared += e->count;
@@ -144,12 +140,6 @@ static bool evaluate_one(struct qc_job *j, const struct qc_graph *g, bool quanti
     return ok;
 }
 
-/* Measures the accuracy of a changed network. */
-static bool evaluate_quantized(struct qc_job *j, struct qc_status *st)
-{
-    return !qc_measures_accuracy(j->setup) || evaluate_one(j, j->best->network->produced, true, st);
-}
-
 static bool evaluate(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_options *o = j->setup->options;
@@ -172,10 +162,10 @@ static bool evaluate(struct qc_job *j, struct qc_status *st)
     return true;
 }
 
-/* Reads the demands and measures the SQNR of the outputs. */
-static bool begin_demand(struct qc_job *j, struct qc_status *st)
+/* Calls the listener for the passes of a network that a search has made. */
+static bool tell_passes(const struct qc_job *j, struct qc_status *st)
 {
-    return qc_demand_begin(&j->demand, j->best, st) && qc_demand_measure_outputs(&j->has, &j->demand, st);
+    return qc_network_tell(j->best->network, &j->told, st);
 }
 
 /* Measures the effect of single layers if needed, and widens layers if a demand is not met. */
@@ -199,14 +189,7 @@ static bool improve(struct qc_job *j, struct qc_status *st)
     const bool tried = qc_json_size(qc_json_get(path, "steps")) > 1;
     qc_json_set(r->record, "fallback", path);
     qc_json_put(r->timing, "fallback_seconds %g", qc_seconds() - t0);
-    return !tried || qc_network_tell(j->best->network, &j->told, st);
-}
-
-static void record_accuracy(struct qc_job *j)
-{
-    if (!qc_measures_accuracy(j->setup)) return;
-    qc_record_accuracy(j->r.record, &j->demand.fp32, &j->has.metric,
-                       j->setup->options->data.metric ? j->setup->options->data.metric : eval_name(j));
+    return !tried || tell_passes(j, st);
 }
 
 static bool check_integer(const struct qc_job *j, struct qc_status *st)
@@ -226,9 +209,11 @@ static bool check_integer(const struct qc_job *j, struct qc_status *st)
                    count == 1 ? "s" : "", list);
 }
 
-/* Counts the products of the produced graph whose pair sums may saturate (graph/core/pair_order.h). */
-static void prove_pairs(struct qc_job *j)
+static bool count_ops(struct qc_job *j, struct qc_status *st)
 {
+    struct qc_json *floats = qc_json_array();
+    size_t quantized = 0;
+    /* products of the produced graph whose pair sums may saturate (graph/core/pair_order.h) */
     const struct qc_graph *g = j->best->network->produced;
     struct qc_pair_proof proof;
     qc_prove_pairs(&proof, g);
@@ -240,13 +225,6 @@ static void prove_pairs(struct qc_job *j)
                         "channels_limited %zu",
                         x86, (bool)(x86 && !t->openvino), (bool)!proof.saturating, proof.products, proof.saturating,
                         first, j->best->network->calibration->paired));
-}
-
-static bool count_ops(struct qc_job *j, struct qc_status *st)
-{
-    struct qc_json *floats = qc_json_array();
-    size_t quantized = 0;
-    prove_pairs(j);
     const bool ok = qc_float_ops(floats, &quantized, j->best->network, NULL, st);
     qc_json_put(j->r.record, "quantized_ops %zu", quantized);
     qc_json_set(j->r.record, "float_ops", floats);
@@ -281,7 +259,8 @@ static bool mend(struct qc_job *j, struct qc_status *st)
     qc_json_put(j->r.timing, "fallback_seconds %g", qc_seconds() - t0);
     qc_measurement_free(j->measurement);
     j->measurement = NULL;
-    return qc_network_tell(j->best->network, &j->told, st) && count_ops(j, st) && (!met || evaluate_quantized(j, st)) &&
+    return tell_passes(j, st) && count_ops(j, st) &&
+           (!met || !qc_measures_accuracy(j->setup) || evaluate_one(j, j->best->network->produced, true, st)) &&
            measure_layers(j, st);
 }
 
@@ -385,7 +364,9 @@ static bool describe_network(struct qc_job *j, struct qc_status *st)
         !qc_evidence_sized_graph(&sized, net->evidence, net->produced, st))
         return false;
     qc_json_put(r->record, "command %s", command);
-    record_accuracy(j);
+    if (qc_measures_accuracy(j->setup))
+        qc_record_accuracy(r->record, &j->demand.fp32, &j->has.metric,
+                           j->setup->options->data.metric ? j->setup->options->data.metric : eval_name(j));
     record_demand(j);
     record_accumulator(j);
     qc_record_scaled(r->record, net);
@@ -423,9 +404,7 @@ static bool advise(struct qc_job *j, struct qc_status *st)
         !qc_record_results(&j->r, j->best->network, counted(j), st))
         return false;
     if (qc_warnings_lost(w)) return qc_fail_memory(st, 1); /* the record would not be whole */
-    struct qc_json *warnings = qc_json_array();
-    for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
-    qc_json_set(j->r.record, "warnings", warnings);
+    qc_json_set(j->r.record, "warnings", qc_warnings_json(w));
     return true;
 }
 
@@ -491,16 +470,6 @@ const struct qc_warnings *qc_job_warnings(const struct qc_job *j)
     return j->best->warnings;
 }
 
-size_t qc_job_format_count(const struct qc_job *j)
-{
-    return j->setup->format_count;
-}
-
-const struct qc_exporter *qc_job_format(const struct qc_job *j, size_t format)
-{
-    return j->setup->exporters[format];
-}
-
 const struct qc_network *qc_job_network(const struct qc_job *j)
 {
     return j->best->network;
@@ -517,7 +486,7 @@ static bool make_first(struct qc_job *j, struct qc_status *st)
     struct qc_candidate *c = j->best;
     const struct qc_options *o = j->setup->options;
     struct qc_scheme scheme, of_options;
-    if (!qc_setup_open(j->setup, &j->told, st) || !qc_candidate_open(c, st) ||
+    if (!qc_setup_open(j->setup, &j->told, st) || !qc_evidence_new(&c->evidence, j->setup, st) ||
         !qc_scheme_of(&of_options, j->setup, o, c->warnings, c->arena, st))
         return false;
     scheme = of_options;
@@ -525,21 +494,6 @@ static bool make_first(struct qc_job *j, struct qc_status *st)
     if (!qc_candidate_make(c, &scheme, &j->told, st)) return false;
     qc_check_constant_outputs(&j->r, c->network);
     return true;
-}
-
-/* Takes changes of the scheme that gain and cost nothing. */
-static bool take_free(struct qc_job *j, struct qc_status *st)
-{
-    bool changed;
-    if (!qc_take_free_ideas(&j->r, &changed, j->best, st)) return false;
-    return !changed || qc_network_tell(j->best->network, &j->told, st);
-}
-
-/* --size: chooses the bits of weights. */
-static bool fit_size(struct qc_job *j, struct qc_status *st)
-{
-    return !j->setup->options->demand.size ||
-           (qc_fit_size(&j->r, j->best, st) && qc_network_tell(j->best->network, &j->told, st));
 }
 
 /* --benchmark: chooses the operators in float. */
@@ -550,23 +504,21 @@ static bool place(struct qc_job *j, struct qc_status *st)
     if (!qc_place_by_latency(&j->latency, j->best, qc_seconds() - j->started, st)) return false;
     qc_json_set(j->r.timing, "benchmark", j->latency);
     if (!qc_json_is_whole(j->r.timing)) return qc_fail_memory(st, 1);
-    return j->best->scheme.options == before || qc_network_tell(j->best->network, &j->told, st);
-}
-
-/* Measures the latency again if a demand has changed the network. */
-static bool measure_latency_again(struct qc_job *j, struct qc_status *st)
-{
-    return !j->latency || !qc_json_find(j->r.record, "fallback") || qc_placement_measure_again(j->latency, j->best, st);
+    return j->best->scheme.options == before || tell_passes(j, st);
 }
 
 bool qc_job_run(struct qc_job *j, struct qc_status *st)
 {
     const unsigned before = qc_pool_share((unsigned)j->setup->options->run.threads);
-    const bool ok = qc_placement_check(j->setup, j->best->arena, st) && make_first(j, st) && take_free(j, st) &&
-                    fit_size(j, st) && place(j, st) && count_ops(j, st) && evaluate(j, st) && begin_demand(j, st) &&
-                    improve(j, st) && (!qc_json_find(j->r.record, "fallback") || count_ops(j, st)) &&
-                    measure_layers(j, st) && mend(j, st) && measure_latency_again(j, st) && describe_network(j, st) &&
-                    advise(j, st);
+    bool changed = false, ok = qc_placement_check(j->setup, j->best->arena, st) && make_first(j, st) &&
+                               qc_take_free_ideas(&j->r, &changed, j->best, st) && (!changed || tell_passes(j, st));
+    if (ok && j->setup->options->demand.size) ok = qc_fit_size(&j->r, j->best, st) && tell_passes(j, st);
+    ok = ok && place(j, st) && count_ops(j, st) && evaluate(j, st) && qc_demand_begin(&j->demand, j->best, st) &&
+         qc_demand_measure_outputs(&j->has, &j->demand, st) && improve(j, st) &&
+         (!qc_json_find(j->r.record, "fallback") || count_ops(j, st)) && measure_layers(j, st) && mend(j, st);
+    if (ok && j->latency && qc_json_find(j->r.record, "fallback")) /* a demand has changed the network */
+        ok = qc_placement_measure_again(j->latency, j->best, st);
+    ok = ok && describe_network(j, st) && advise(j, st);
     qc_pool_share(before);
     return ok || qc_where_in_job(&j->in, st);
 }
@@ -574,17 +526,12 @@ bool qc_job_run(struct qc_job *j, struct qc_status *st)
 /* Makes room for one more written file. */
 static bool grow_files(struct qc_job *j, struct qc_status *st)
 {
-    const size_t count = j->file_count, room = count ? 2 * count : 4;
-    if (count < j->file_room) return true;
-    const char **files = QC_NEW_ARRAY(j->best->arena, const char *, room, st);
-    size_t *bytes = QC_NEW_ARRAY(j->best->arena, size_t, room, st);
-    if (!files || !bytes) return false;
-    for (size_t i = 0; i < count; i++) {
-        files[i] = j->files[i];
-        bytes[i] = j->file_bytes[i];
-    }
+    const size_t room = j->file_count ? 2 * j->file_count : 4;
+    if (j->file_count < j->file_room) return true;
+    struct written_file *files = QC_NEW_ARRAY(j->best->arena, struct written_file, room, st);
+    if (!files) return false;
+    if (j->file_count) memcpy(files, j->files, j->file_count * sizeof *files);
     j->files = files;
-    j->file_bytes = bytes;
     j->file_room = room;
     return true;
 }
@@ -599,15 +546,14 @@ bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_s
     size_t bytes, at = 0;
     assert(format < j->setup->format_count);
     if (!a) return qc_fail_memory(st, 1);
-    while (at < j->file_count && !qc_same_file(j->files[at], path)) at++;
-    const char *name = at < j->file_count ? j->files[at] : qc_arena_strdup(j->best->arena, path, st);
+    while (at < j->file_count && !qc_same_file(j->files[at].name, path)) at++;
+    const char *name = at < j->file_count ? j->files[at].name : qc_arena_strdup(j->best->arena, path, st);
     if (!name || !qc_file_list_add_model(&outputs, path, st) || !qc_file_list_apart(&outputs, &j->inputs, st) ||
         !grow_files(j, st) ||
         !qc_export_file(&bytes, path, j->setup->exporters[format], &source, net->lowered[format], st))
         return false;
     j->file_count += at == j->file_count;
-    j->files[at] = name;
-    j->file_bytes[at] = bytes;
+    j->files[at] = (struct written_file){name, bytes};
     j->exporting += qc_seconds() - t0;
     return true;
 }
@@ -634,14 +580,14 @@ const struct qc_report *qc_job_report(const struct qc_job *j)
 }
 
 /* Returns a written file; with "data" if weights are in a file beside it, of which "bytes" has both. */
-static struct qc_json *written(const char *path, size_t bytes)
+static struct qc_json *written(const struct written_file *file)
 {
-    struct qc_json *o = QC_JSON("file %s bytes %zu", path, bytes);
+    struct qc_json *o = QC_JSON("file %s bytes %zu", file->name, file->bytes);
     char beside[4096];
     struct stat model, data;
-    const int n = snprintf(beside, sizeof beside, "%s.data", path);
-    if (n > 0 && (size_t)n < sizeof beside && stat(path, &model) == 0 && stat(beside, &data) == 0 &&
-        (size_t)model.st_size + (size_t)data.st_size == bytes)
+    const int n = snprintf(beside, sizeof beside, "%s.data", file->name);
+    if (n > 0 && (size_t)n < sizeof beside && stat(file->name, &model) == 0 && stat(beside, &data) == 0 &&
+        (size_t)model.st_size + (size_t)data.st_size == file->bytes)
         qc_json_put(o, "data %s data_bytes %zu", beside, (size_t)data.st_size);
     return o;
 }
@@ -650,19 +596,14 @@ bool qc_job_record(struct qc_json **out, const struct qc_job *j, struct qc_statu
 {
     struct qc_json *o = qc_json_copy(j->r.record), *files = qc_json_array(),
                    *timing = qc_json_copy(qc_json_get(o, "timing"));
-    for (size_t i = 0; i < j->file_count; i++) qc_json_add(files, written(j->files[i], j->file_bytes[i]));
+    for (size_t i = 0; i < j->file_count; i++) qc_json_add(files, written(&j->files[i]));
     qc_json_set(o, "files", files);
     qc_json_put(timing, "total_seconds %g export_seconds %g", qc_seconds() - j->started,
                 qc_json_find_number(timing, "export_seconds") + j->exporting);
     qc_json_set(o, "timing", timing);
     qc_json_set(o, "options", qc_options_json(told_options(j)));
     if (qc_json_is_whole(o)) qc_json_set(o, "verdict", qc_verdict_json(o)); /* which relies on what it reads */
-    if (qc_json_is_whole(o)) {
-        *out = o;
-        return true;
-    }
-    qc_json_free(o);
-    return qc_fail_memory(st, 1);
+    return QC_HAND_OVER(qc_json_is_whole(o) || qc_fail_memory(st, 1), out, o, qc_json_free);
 }
 
 void qc_job_done(const struct qc_job *j)

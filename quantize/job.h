@@ -37,10 +37,6 @@ const struct qc_warnings *qc_job_warnings(const struct qc_job *j);
 
 /* ---- quantize ---- */
 
-/* The formats of the result (--format). */
-size_t qc_job_format_count(const struct qc_job *j);
-const struct qc_exporter *qc_job_format(const struct qc_job *j, size_t format);
-
 /* Runs the job: stages, accuracy, wider types for a demand, comparison of layers, report. Call once per job. Errors:
    those of the stages; QC_DEMAND for --require-integer; QC_INTERRUPTED. In a team (qc_job_inputs) ranks other than 0
    get false without an error. */

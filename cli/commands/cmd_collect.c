@@ -13,18 +13,16 @@ static bool report_collected(const struct qc_job *j, const struct qc_collect_res
                              const struct qc_cli_options *o, struct qc_status *st)
 {
     const struct qc_dataset *samples_of = qc_job_setup(j)->data;
-    const struct qc_warnings *w = qc_job_warnings(j);
     struct stat s;
     size_t samples = (size_t)qc_collection_samples(r->statistics), bytes = stat(path, &s) == 0 ? (size_t)s.st_size : 0;
     if (o->json) {
-        struct qc_json *all = qc_json_object(), *data = qc_json_object(), *warnings = qc_json_array();
+        struct qc_json *all = qc_json_object(), *data = qc_json_object();
         qc_json_put(data, "file %s samples %zu samples_in_file %zu", qc_dataset_file(samples_of), samples,
                     qc_dataset_total(samples_of));
-        for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
         qc_json_set(all, "model", qc_json_string(o->operands.items[0]));
         qc_json_set(all, "data", data);
         qc_json_put(all, "tensors %zu file %s", r->tensors, path);
-        qc_json_set(all, "warnings", warnings);
+        qc_json_set(all, "warnings", qc_warnings_json(qc_job_warnings(j)));
         qc_json_put(all, "threads %u seconds %g", r->workers, r->seconds);
         return qc_print_json(all, st);
     }

@@ -17,12 +17,6 @@
 
 enum { SHOWN = 8 };
 
-static struct qc_json *accumulator_json(const struct qc_accumulator *a)
-{
-    if (!a->bits || a->bits == 32) return qc_json_null();
-    return QC_JSON("bits %u overflow %s", a->bits, a->overflow == QC_OVERFLOW_SATURATE ? "saturate" : "wrap");
-}
-
 /* Returns the scale of the second model's value; 0 if it is real or has several scales. */
 static double step_of_layer(const struct qc_compared_models *c, size_t i)
 {
@@ -30,20 +24,15 @@ static double step_of_layer(const struct qc_compared_models *c, size_t i)
     return s && s->count == 1 ? (double)s->scale[0] : 0;
 }
 
-/* Returns true for equal qparams; differences of levels are then whole steps. */
-static bool same_qparams(const struct qc_compared_models *c, size_t i)
-{
-    const struct qc_qparams *a = qc_graph_parameters(c->first.graph, c->pairs.values[i].first),
-                            *b = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
-    return a && b && a->count == 1 && b->count == 1 && a->scale[0] == b->scale[0] &&
-           a->zero_point[0] == b->zero_point[0];
-}
-
 static double most_steps(const struct qc_compared_models *c, size_t i)
 {
     const double step = step_of_layer(c, i);
+    const struct qc_qparams *a = qc_graph_parameters(c->first.graph, c->pairs.values[i].first),
+                            *b = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
     if (!(step > 0)) return (double)NAN;
-    return same_qparams(c, i) ? (double)c->result->steps[i].most : c->result->pairs[i].max_abs / step;
+    const bool same = a && b && a->count == 1 && b->count == 1 && a->scale[0] == b->scale[0] &&
+                      a->zero_point[0] == b->zero_point[0]; /* then differences of levels are whole steps */
+    return same ? (double)c->result->steps[i].most : c->result->pairs[i].max_abs / step;
 }
 
 static struct qc_json *layer_json(const struct qc_compared_models *c, size_t i)
@@ -68,11 +57,13 @@ static struct qc_json *comparison_json(const struct qc_compared_models *c, const
                                        const struct qc_warnings *w)
 {
     struct qc_json *root = qc_json_object(), *outputs = qc_json_array(), *layers = qc_json_array(),
-                   *rounding = qc_json_array(), *accumulator = qc_json_array(), *overflows = qc_json_array(),
-                   *warnings = qc_json_array();
+                   *rounding = qc_json_array(), *accumulator = qc_json_array(), *overflows = qc_json_array();
     for (int k = 0; k < 2; k++) {
         qc_json_add(rounding, qc_json_string(qc_contract_info(c->how[k].rounding)->name));
-        qc_json_add(accumulator, accumulator_json(&c->how[k].accumulator));
+        const struct qc_accumulator *a = &c->how[k].accumulator;
+        qc_json_add(accumulator, a->bits % 32 ? QC_JSON("bits %u overflow %s", a->bits,
+                                                        a->overflow == QC_OVERFLOW_SATURATE ? "saturate" : "wrap")
+                                              : qc_json_null());
         qc_json_add(overflows, qc_overflows_json(&c->result->overflows[k]));
     }
     for (size_t k = 0; k < c->second.graph->output_count; k++) {
@@ -87,12 +78,11 @@ static struct qc_json *comparison_json(const struct qc_compared_models *c, const
         qc_json_set(root, "targets", qc_json_pair(qc_json_copy(targets->of[0]), qc_json_copy(targets->of[1])));
     qc_json_set(root, "rounding", rounding);
     qc_json_set(root, "accumulator", accumulator);
-    for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
     qc_json_set(root, "overflows", overflows);
     qc_json_set(root, "samples", qc_json_integer((int64_t)c->result->samples));
     qc_json_set(root, "outputs", outputs);
     qc_json_set(root, "layers", layers);
-    qc_json_set(root, "warnings", warnings);
+    qc_json_set(root, "warnings", qc_warnings_json(w));
     return root;
 }
 

@@ -26,28 +26,22 @@ static bool measure_evaluated(struct measured *m, const char *path, const struct
     struct qc_model_run run = {0};
     qc_progress_phase(progress, "%s", qc_base_name(path));
     m->path = path;
-    if (o->job.data.metric && !qc_own_metric_reads_outputs(&o->job)) {
-        const bool own = qc_own_metric_of_file(&m->metric, &o->job, path, progress, st);
-        qc_progress_end(progress);
-        return own;
-    }
-    bool ok = qc_model_run_open(&run, &(struct qc_model_source){.file = path},
-                                &(struct qc_data_source){.file = o->job.data.file}, QC_USE_TRUTH, &o->job, w, st) &&
-              qc_interrupt_check(st);
-    if (o->job.data.metric) {
-        ok = ok && qc_own_metric_of_outputs(&m->metric, run.model.graph, run.data, &settings->plan, &o->job, settings,
-                                            progress, st);
-        qc_progress_end(progress);
-        qc_model_run_close(&run);
-        return ok || qc_where(st, "%s", path);
-    }
+    const bool own = o->job.data.metric, of_file = own && !qc_own_metric_reads_outputs(&o->job);
+    bool ok =
+        of_file ? qc_own_metric_of_file(&m->metric, &o->job, path, progress, st)
+                : qc_model_run_open(&run, &(struct qc_model_source){.file = path},
+                                    &(struct qc_data_source){.file = o->job.data.file}, QC_USE_TRUTH, &o->job, w, st) &&
+                      qc_interrupt_check(st);
+    if (own && !of_file)
+        ok = (ok && qc_own_metric_of_outputs(&m->metric, run.model.graph, run.data, &settings->plan, &o->job, settings,
+                                             progress, st)) ||
+             qc_where(st, "%s", path);
     const struct qc_evaluation e = {.graph = run.model.graph,
                                     .data = run.data,
                                     .how = &settings->plan,
                                     .settings = settings};
-    if (ok && !qc_evaluate_sums(&m->metric, &m->overflows, &e, o->job.arena, st)) ok = qc_where(st, "%s", path);
-    m->path = path;
-    if (ok)
+    if (ok && !own && !qc_evaluate_sums(&m->metric, &m->overflows, &e, o->job.arena, st)) ok = qc_where(st, "%s", path);
+    if (ok && !own)
         qc_warn_overflows(w, &m->overflows, settings->plan.accumulator.bits,
                           o->operands.count > 1 ? qc_base_name(path) : NULL);
     qc_progress_end(progress);
@@ -58,17 +52,14 @@ static bool measure_evaluated(struct measured *m, const char *path, const struct
 static bool print_metrics_json(const struct measured *all, size_t count, const struct qc_warnings *w,
                                const struct qc_cli_options *o, struct qc_status *st)
 {
-    struct qc_json *root = qc_json_object(), *models = qc_json_array(), *warnings = qc_json_array();
+    struct qc_json *root = qc_json_object(), *models = qc_json_array();
     for (size_t i = 0; i < count; i++) {
         const struct qc_metric *m = &all[i].metric;
         struct qc_json *one = qc_json_object();
         qc_json_put(one, "file %s metric %s value %g samples %zu seconds %g", all[i].path, m->name, m->value,
                     m->samples, m->seconds);
         if (m->kind == QC_METRIC_TOP1) {
-            struct qc_json *interval = qc_json_array();
-            qc_json_add(interval, qc_json_number(m->low));
-            qc_json_add(interval, qc_json_number(m->high));
-            qc_json_set(one, "interval95", interval);
+            qc_json_set(one, "interval95", qc_json_pair(qc_json_number(m->low), qc_json_number(m->high)));
             qc_json_put(one, "top5 %g nll %g", m->top5, m->nll);
             if (m->positions) qc_json_put(one, "perplexity %g positions %zu", exp(m->nll), m->positions);
         } else if (m->kind == QC_METRIC_OWN) {
@@ -79,9 +70,8 @@ static bool print_metrics_json(const struct measured *all, size_t count, const s
         if (o->job.types.accumulator) qc_json_set(one, "overflows", qc_overflows_json(&all[i].overflows));
         qc_json_add(models, one);
     }
-    for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
     qc_json_set(root, "models", models);
-    qc_json_set(root, "warnings", warnings);
+    qc_json_set(root, "warnings", qc_warnings_json(w));
     return qc_print_json(root, st);
 }
 

@@ -22,34 +22,24 @@ struct table {
     struct qc_arena *arena;
     const struct qc_text_list *plugins;
     const char *name;
-    const char *keys[COLUMNS];
+    const char *const *keys; /* [columns] */
     size_t columns, count, room;
     const char **cells; /* [count][COLUMNS] */
 };
 
-static const char **new_row(struct table *t, struct qc_status *st)
+static bool add_all(struct table *t, struct qc_status *st, const char *a, const char *b, const char *c, const char *d,
+                    const char *e)
 {
+    const char *const row[COLUMNS] = {a, b, c, d, e};
     if (t->count == t->room) {
         size_t room = t->room ? 2 * t->room : 64;
         const char **cells = QC_NEW_ARRAY(t->arena, const char *, room *COLUMNS, st);
-        if (!cells) return NULL;
+        if (!cells) return false;
         if (t->count) memcpy(cells, t->cells, t->count * COLUMNS * sizeof *cells);
         t->cells = cells;
         t->room = room;
     }
-    return &t->cells[t->count++ * COLUMNS];
-}
-
-static bool add_all(struct table *t, struct qc_status *st, const char *a, const char *b, const char *c, const char *d,
-                    const char *e)
-{
-    const char **row = new_row(t, st);
-    if (!row) return false;
-    row[0] = a;
-    row[1] = b;
-    row[2] = c;
-    row[3] = d;
-    row[4] = e;
+    memcpy(&t->cells[t->count++ * COLUMNS], row, sizeof row);
     return true;
 }
 
@@ -73,9 +63,6 @@ static const char *affine_text(enum qc_affine_behaviour a)
 
 static bool list_ops(struct table *t, struct qc_status *st)
 {
-    t->columns = 2;
-    t->keys[0] = "op";
-    t->keys[1] = "quantized";
     for (unsigned op = QC_OP_INVALID + 1; op < QC_OP_COUNT; op++) {
         const struct qc_op_info *i = qc_op_info((enum qc_op)op);
         if (*i->onnx && !add_item(t, st, i->onnx, affine_text(i->affine), NULL)) return false;
@@ -100,9 +87,6 @@ static bool add_observer(struct table *t, const struct qc_observer *o, struct qc
 /* Lists the built-in observers and those of --plugin, whose texts are copied because the plugins are closed. */
 static bool list_observers(struct table *t, struct qc_status *st)
 {
-    t->columns = 2;
-    t->keys[0] = "observer";
-    t->keys[1] = "summary";
     for (size_t i = 0; i < qc_observer_count(); i++)
         if (!add_observer(t, qc_observer_at(i), st)) return false;
     struct qc_plugins *plugins = NULL;
@@ -116,10 +100,6 @@ static bool list_observers(struct table *t, struct qc_status *st)
 
 static bool list_formats(struct table *t, struct qc_status *st)
 {
-    t->columns = 3;
-    t->keys[0] = "format";
-    t->keys[1] = "suffix";
-    t->keys[2] = "summary";
     for (size_t i = 0; i < qc_exporter_count(); i++) {
         const struct qc_exporter *e = qc_exporter_at(i);
         if (!add_item(t, st, qc_exporter_name(e), e->suffix, e->summary)) return false;
@@ -129,9 +109,6 @@ static bool list_formats(struct table *t, struct qc_status *st)
 
 static bool list_roundings(struct table *t, struct qc_status *st)
 {
-    t->columns = 2;
-    t->keys[0] = "rounding";
-    t->keys[1] = "summary";
     for (unsigned i = 0; i < QC_CONTRACT_COUNT; i++) {
         const struct qc_contract_info *c = qc_contract_info((enum qc_contract)i);
         const char *name = *c->alias ? qc_arena_printf(t->arena, st, "%s, %s", c->name, c->alias) : c->name;
@@ -201,9 +178,6 @@ static const char *use_of_rules(const char *file)
 
 static bool list_rules(struct table *t, struct qc_status *st)
 {
-    static const char *const keys[] = {"rule", "kind", "ops", "file", "used"};
-    t->columns = sizeof keys / sizeof *keys;
-    memcpy(t->keys, keys, sizeof keys);
     const char *file;
     for (size_t i = 0; (file = qc_builtin_rules_name(i)); i++)
         if (!list_rule_file(t, file, NULL, use_of_rules(file), st)) return false;
@@ -219,9 +193,6 @@ static bool list_rules(struct table *t, struct qc_status *st)
 
 static bool list_targets(struct table *t, struct qc_status *st)
 {
-    t->columns = 2;
-    t->keys[0] = "target";
-    t->keys[1] = "summary";
     const struct qc_target *target;
     const char *name;
     for (size_t i = 0; (name = qc_builtin_target(i, t->arena, st)); i++)
@@ -231,23 +202,22 @@ static bool list_targets(struct table *t, struct qc_status *st)
 
 static bool list_passes(struct table *t, struct qc_status *st)
 {
-    t->columns = 3;
-    t->keys[0] = "pass";
-    t->keys[1] = "commands";
-    t->keys[2] = "summary";
     for (int p = 0; p < QC_PASS_COUNT; p++)
         if (!add_item(t, st, qc_pass_name((enum qc_pass)p), "quantize", qc_pass_summary((enum qc_pass)p))) return false;
     return add_item(t, st, QC_CANONICAL_PASS, "run, eval, compare, convert", QC_CANONICAL_SUMMARY);
 }
 
 static const struct {
-    const char *name;
+    const char *name, *keys[COLUMNS]; /* keys: of the columns */
     bool (*list)(struct table *t, struct qc_status *st);
 } tables[] = {
-    {.name = "ops", .list = list_ops},         {.name = "observers", .list = list_observers},
-    {.name = "formats", .list = list_formats}, {.name = "roundings", .list = list_roundings},
-    {.name = "rules", .list = list_rules},     {.name = "passes", .list = list_passes},
-    {.name = "targets", .list = list_targets},
+    {"ops", {"op", "quantized"}, list_ops},
+    {"observers", {"observer", "summary"}, list_observers},
+    {"formats", {"format", "suffix", "summary"}, list_formats},
+    {"roundings", {"rounding", "summary"}, list_roundings},
+    {"rules", {"rule", "kind", "ops", "file", "used"}, list_rules},
+    {"passes", {"pass", "commands", "summary"}, list_passes},
+    {"targets", {"target", "summary"}, list_targets},
 };
 enum { TABLES = sizeof tables / sizeof *tables };
 
@@ -263,19 +233,6 @@ static bool print_list_json(const struct table *t, struct qc_status *st)
     return qc_print_json(root, st);
 }
 
-/* Returns the table for a name that other programs use, or NULL. */
-static const char *other_name(const char *given)
-{
-    static const struct {
-        const char *given, *table;
-    } names[] = {{"methods", "observers"}, {"method", "observers"}, {"calibrators", "observers"},
-                 {"operators", "ops"},     {"patterns", "rules"},   {"stages", "passes"},
-                 {"backends", "targets"},  {"runtimes", "targets"}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(given, names[i].given) == 0) return names[i].table;
-    return NULL;
-}
-
 bool qc_cmd_list(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct table t = {.arena = o->job.arena, .plugins = &o->job.method.plugins, .name = o->operands.items[0]};
@@ -283,6 +240,8 @@ bool qc_cmd_list(const struct qc_cli_options *o, struct qc_status *st)
     for (size_t i = 0; i < TABLES; i++) {
         names[i] = tables[i].name;
         if (strcmp(t.name, names[i]) != 0) continue;
+        t.keys = tables[i].keys;
+        while (t.columns < COLUMNS && t.keys[t.columns]) t.columns++;
         if (!tables[i].list(&t, st)) return false;
         if (o->json) return print_list_json(&t, st);
         size_t width[COLUMNS] = {0};
@@ -306,8 +265,15 @@ bool qc_cmd_list(const struct qc_cli_options *o, struct qc_status *st)
         }
         return true;
     }
-    const char *meant = other_name(t.name);
-    if (!meant) meant = qc_closest(t.name, names, TABLES);
+    static const struct {
+        const char *given, *table;
+    } others[] = {/* names that other programs use */
+                  {"methods", "observers"}, {"method", "observers"}, {"calibrators", "observers"},
+                  {"operators", "ops"},     {"patterns", "rules"},   {"stages", "passes"},
+                  {"backends", "targets"},  {"runtimes", "targets"}};
+    const char *meant = qc_closest(t.name, names, TABLES);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(t.name, others[i].given) == 0) meant = others[i].table;
     return qc_fail(st, QC_USAGE, "list: there is no table '%s'%s; there is %s", t.name, QC_MEANT("", meant),
                    qc_command_info(QC_COMMAND_list)->operands);
 }

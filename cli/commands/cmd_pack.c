@@ -17,12 +17,11 @@ static bool report_packed(size_t rows, const struct qc_cli_options *o, const str
     struct stat about;
     if (!qc_data_list(&list, o->output, QC_FOLLOW_NOTHING, o->job.arena, st)) return false;
     if (o->json) {
-        struct qc_json *all = qc_json_object(), *sets = qc_json_array(), *warnings = qc_json_array();
+        struct qc_json *all = qc_json_object(), *sets = qc_json_array();
         for (size_t i = 0; i < list.count; i++) qc_json_add(sets, qc_json_string(list.entries[i].name));
-        for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
         qc_json_put(all, "file %s samples %zu", o->output, rows);
         qc_json_set(all, "datasets", sets);
-        qc_json_set(all, "warnings", warnings);
+        qc_json_set(all, "warnings", qc_warnings_json(w));
         return qc_print_json(all, st);
     }
     if (o->quiet) return true;

@@ -58,8 +58,7 @@ static bool stream(struct job *j, struct qc_status *st)
 
 static bool print_run_json(const struct job *j, struct qc_status *st)
 {
-    struct qc_json *all = qc_json_object(), *data = qc_json_object(), *outputs = qc_json_array(),
-                   *warnings = qc_json_array();
+    struct qc_json *all = qc_json_object(), *data = qc_json_object(), *outputs = qc_json_array();
     const struct qc_graph *g = j->run.model.graph;
     qc_json_put(data, "file %s samples %zu dropped %zu", qc_dataset_file(j->run.data), qc_dataset_samples(j->run.data),
                 qc_dataset_dropped(j->run.data));
@@ -72,14 +71,12 @@ static bool print_run_json(const struct job *j, struct qc_status *st)
         qc_json_set(one, "shape", dims);
         qc_json_add(outputs, one);
     }
-    for (size_t i = 0; i < qc_warnings_count(j->warnings); i++)
-        qc_json_add(warnings, qc_json_string(qc_warnings_text(j->warnings, i)));
     qc_json_set(all, "model", qc_json_string(j->run.model.path));
     qc_json_set(all, "data", data);
     qc_json_set(all, "outputs", outputs);
     qc_json_set(all, "file", qc_json_string(j->o->output));
     if (j->o->job.types.accumulator) qc_json_set(all, "overflows", qc_overflows_json(&j->run.overflows));
-    qc_json_set(all, "warnings", warnings);
+    qc_json_set(all, "warnings", qc_warnings_json(j->warnings));
     qc_json_put(all, "threads %u seconds %g", j->run.workers, j->run.seconds);
     return qc_print_json(all, st);
 }

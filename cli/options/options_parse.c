@@ -27,28 +27,11 @@ static const char *see(const struct qc_cli_options *o)
     return o->command_given ? qc_command_info(o->command)->name : "quantize";
 }
 
-static bool unknown_option(const char *name, struct qc_status *st)
-{
-    const char *names[QC_CLI_OPTION_COUNT];
-    for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) names[k] = qc_cli_option_info(qc_cli_option_at(k))->name;
-    return qc_option_unknown(name, names, QC_CLI_OPTION_COUNT, st);
-}
-
 static bool find_long(unsigned *out, const char *name, size_t length)
 {
     for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
         const char *n = qc_cli_option_info(k)->name;
         if (strlen(n) != length || memcmp(n, name, length) != 0) continue;
-        *out = k;
-        return true;
-    }
-    return false;
-}
-
-static bool find_letter(unsigned *out, char letter)
-{
-    for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
-        if (qc_cli_option_letter(k) != letter) continue;
         *out = k;
         return true;
     }
@@ -79,7 +62,10 @@ static bool read_long(struct words *w, int *at, struct qc_status *st)
     unsigned option;
     if (!find_long(&option, name, length)) {
         char text[64];
-        return unknown_option(qc_text(text, sizeof text, "%.*s", (int)(length < 60 ? length : 60), name), st);
+        const char *names[QC_CLI_OPTION_COUNT];
+        for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) names[k] = qc_cli_option_info(qc_cli_option_at(k))->name;
+        qc_text(text, sizeof text, "%.*s", (int)(length < 60 ? length : 60), name);
+        return qc_option_unknown(text, names, QC_CLI_OPTION_COUNT, st);
     }
     const struct qc_option_info *i = qc_cli_option_info(option);
     const char *value = equals ? equals + 1 : i->argument && !i->bare ? next_value(w, at) : NULL;
@@ -92,8 +78,9 @@ static bool read_letters(struct words *w, int *at, struct qc_status *st)
 {
     const char *word = w->argv[*at];
     for (const char *p = word + 1; *p; p++) {
-        unsigned option;
-        if (!find_letter(&option, *p)) {
+        unsigned option = 0;
+        while (option < QC_CLI_OPTION_COUNT && qc_cli_option_letter(option) != *p) option++;
+        if (option == QC_CLI_OPTION_COUNT) {
             size_t length = strlen(word + 1);
             bool name = p == word + 1 && length > 1 && find_long(&option, word + 1, strcspn(word + 1, "="));
             return qc_fail(st, QC_USAGE, "unknown option %s%s", word, QC_MEANT("-", name ? word : NULL));
@@ -130,13 +117,6 @@ static bool split_words(struct words *w, struct qc_arena *a, struct qc_status *s
         }
     }
     return true;
-}
-
-static bool looks_like_model(const char *s)
-{
-    struct stat info;
-    size_t n = strlen(s);
-    return stat(s, &info) == 0 || (n > 5 && strcasecmp(s + n - 5, ".onnx") == 0);
 }
 
 /* Refuses a second value of options that name one input file, which would silently replace the first. */
@@ -176,7 +156,9 @@ static bool find_command(struct qc_cli_options *o, struct words *w, struct qc_st
         return true;
     }
     o->command = QC_COMMAND_quantize;
-    if (looks_like_model(first)) return true;
+    struct stat info;
+    const size_t n = strlen(first);
+    if (stat(first, &info) == 0 || (n > 5 && strcasecmp(first + n - 5, ".onnx") == 0)) return true;
     if (strcmp(first, "version") == 0 && w->operands.count == 1) {
         o->version = true;
         return true;

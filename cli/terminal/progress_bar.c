@@ -68,11 +68,6 @@ void qc_interrupt_install(void)
     sigaction(SIGXFSZ, &act, NULL);
 }
 
-static bool qc_interrupted(void)
-{
-    return signals != 0;
-}
-
 bool qc_interrupt_check(struct qc_status *st)
 {
     return !signals || qc_fail(st, QC_INTERRUPTED, "interrupted");
@@ -108,7 +103,7 @@ static bool tell(void *user, const char *phase, size_t done, size_t count)
         p->start = qc_seconds();
         p->last = 0;
     }
-    if (qc_interrupted()) return false;
+    if (signals) return false;
     if (!p->shown || count == 0) return true;
     double t = qc_seconds();
     if (t - p->last >= every || done == count) {

@@ -40,17 +40,12 @@ int qc_say(const char *fmt, ...)
     return columns;
 }
 
-/* Returns true if the reader has closed the pipe, as in "| head", which is no error. */
-static bool reader_left(void)
-{
-    struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
-    return poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP));
-}
-
 static bool cannot_print(struct qc_status *st)
 {
     const int error = errno;
-    if (reader_left()) return true;
+    struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    /* That the reader has closed the pipe, as in "| head", is no error. */
+    if (poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP))) return true;
     errno = error;
     return qc_fail(st, QC_MACHINE, "cannot write standard output: %s", strerror(errno));
 }

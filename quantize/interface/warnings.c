@@ -92,3 +92,10 @@ size_t qc_warnings_times(const struct qc_warnings *w, size_t i)
 {
     return w->items[i].times;
 }
+
+struct qc_json *qc_warnings_json(const struct qc_warnings *w)
+{
+    struct qc_json *list = qc_json_array();
+    for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(list, qc_json_string(qc_warnings_text(w, i)));
+    return list;
+}

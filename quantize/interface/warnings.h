@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "base/json.h"
 #include "base/status.h"
 
 struct qc_warnings;
@@ -23,3 +24,5 @@ void qc_warnings_drop(struct qc_warnings *w, size_t from, size_t to);
 size_t qc_warnings_count(const struct qc_warnings *w);
 const char *qc_warnings_text(const struct qc_warnings *w, size_t i);
 size_t qc_warnings_times(const struct qc_warnings *w, size_t i);
+/* Returns the texts as a list, owned by the caller. */
+struct qc_json *qc_warnings_json(const struct qc_warnings *w);

@@ -104,12 +104,6 @@ static size_t constant_bytes(const struct qc_graph *g, enum counting which)
     return bytes;
 }
 
-/* Returns the memory for writing a file: its content is made in memory, except for external weights. */
-static size_t written_bytes(const struct qc_graph *g)
-{
-    return constant_bytes(g, HELD) + (g->external_data ? 0 : constant_bytes(g, ALL));
-}
-
 static void at_least(size_t *most, size_t bytes)
 {
     if (bytes > *most) *most = bytes;
@@ -161,8 +155,10 @@ bool qc_memory_plan(struct qc_network *net, struct qc_status *st)
         (!net->scheme.options->method.propagate ||
          qc_sequential_bytes(&propagating, net->simulated, net->setup->data, &net->scheme.calibration, &r.budget, st));
     const size_t after = qc_resident_bytes(), weights = constant_bytes(net->simulated, HELD);
-    for (size_t i = 0; ok && i < net->setup->format_count; i++)
-        at_least(&written, written_bytes(r.lowered[i] ? r.lowered[i] : r.produced));
+    for (size_t i = 0; ok && i < net->setup->format_count; i++) { /* files are made in memory, but external weights */
+        const struct qc_graph *g = r.lowered[i] ? r.lowered[i] : r.produced;
+        at_least(&written, constant_bytes(g, HELD) + (g->external_data ? 0 : constant_bytes(g, ALL)));
+    }
     for (size_t i = 0; r.lowered && i < net->setup->format_count; i++) qc_graph_free(r.lowered[i]);
     qc_graph_free(r.produced);
     qc_graph_free(r.folded);

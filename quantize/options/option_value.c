@@ -83,12 +83,8 @@ struct qc_json *qc_overflows_json(const struct qc_overflows *o)
     struct qc_json *list = qc_json_array();
     for (size_t k = 0; k < o->count; k++) {
         const struct qc_layer_overflow *l = &o->layers[k];
-        struct qc_json *one = qc_json_object();
-        qc_json_set(one, "name", qc_json_string(l->name));
-        qc_json_set(one, "overflows", qc_json_integer((int64_t)l->sums.overflows));
-        qc_json_set(one, "results", qc_json_integer((int64_t)l->sums.results));
-        qc_json_set(one, "bits", qc_json_integer(l->bits));
-        qc_json_add(list, one);
+        qc_json_add(list, QC_JSON("name %s overflows %" PRId64 " results %" PRId64 " bits %u", l->name,
+                                  (int64_t)l->sums.overflows, (int64_t)l->sums.results, l->bits));
     }
     return list;
 }
@@ -276,11 +272,6 @@ bool qc_option_percent(double *out, const char *text)
     return read_number(out, number) && *out > 0;
 }
 
-static bool takes_empty(enum qc_option_kind kind)
-{
-    return kind == QC_KIND_FLAG || kind == QC_KIND_SET;
-}
-
 bool qc_option_store(void *fields, const struct qc_option_info *i, const char *value, struct qc_arena *a,
                      struct qc_status *st)
 {
@@ -289,7 +280,7 @@ bool qc_option_store(void *fields, const struct qc_option_info *i, const char *v
     const struct qc_option_choice *one;
     uint64_t whole;
     if (!text && i->argument) return qc_fail(st, QC_USAGE, "--%s needs a value: %s", i->name, i->argument);
-    if (text && !*text && !takes_empty(i->kind))
+    if (text && !*text && i->kind != QC_KIND_FLAG && i->kind != QC_KIND_SET)
         return qc_fail(st, QC_USAGE, "--%s needs a value that is not empty: %s", i->name, i->argument);
     if (value && !i->argument) return qc_fail(st, QC_USAGE, "--%s takes no value, but got '%s'", i->name, value);
     if (text && !(text = qc_arena_strdup(a, text, st))) return false;
@@ -337,12 +328,12 @@ bool qc_option_has_default(const struct qc_option_info *i)
     return i->preset && (i->kind == QC_KIND_SPEC || i->choices);
 }
 
-/* Returns the counterpart of an option that other programs have; NULL if there is none. */
-static const char *other_name(const char *name)
+bool qc_option_unknown(const char *name, const char *const *names, size_t count, struct qc_status *st)
 {
     static const struct {
         const char *name, *use;
     } others[] = {
+        /* options of other programs, and their counterparts */
         {"bits",
          "--weight-type int4 sets the bits of weights, --activation-type those of activations, --size the file's"},
         {"w-bits", "--weight-type int4 sets the bits of weights"},
@@ -360,13 +351,7 @@ static const char *other_name(const char *name)
         {"jobs", "--threads N sets the number of threads"},
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcmp(name, others[i].name) == 0) return others[i].use;
-    return NULL;
-}
-
-bool qc_option_unknown(const char *name, const char *const *names, size_t count, struct qc_status *st)
-{
-    const char *use = other_name(name);
-    if (use) return qc_fail(st, QC_USAGE, "unknown option --%s; %s", name, use);
+        if (strcmp(name, others[i].name) == 0)
+            return qc_fail(st, QC_USAGE, "unknown option --%s; %s", name, others[i].use);
     return qc_fail(st, QC_USAGE, "unknown option --%s%s", name, QC_MEANT("--", qc_closest(name, names, count)));
 }

@@ -41,17 +41,12 @@ static const char *sides(bool activations, bool weights)
     return activations ? weights ? "activations,weights" : "activations" : weights ? "weights" : "none";
 }
 
-static const char *type_text(const struct qc_scheme_clause *c)
-{
-    return qc_dtype_long_name(c->dtype);
-}
-
 /* Adds the clauses `scheme` as options. If only one clause sets a property, the other has the default. */
 static void values_of_schemes(struct value *list, size_t *n, const struct qc_target *t)
 {
     const struct qc_scheme_clause *a = &t->activation, *w = &t->weight;
-    if (a->dtype != QC_NONE) add_config_option(list, n, QC_OPTION_ACTIVATION_TYPE, type_text(a));
-    if (w->dtype != QC_NONE) add_config_option(list, n, QC_OPTION_WEIGHT_TYPE, type_text(w));
+    if (a->dtype != QC_NONE) add_config_option(list, n, QC_OPTION_ACTIVATION_TYPE, qc_dtype_long_name(a->dtype));
+    if (w->dtype != QC_NONE) add_config_option(list, n, QC_OPTION_WEIGHT_TYPE, qc_dtype_long_name(w->dtype));
     if (a->symmetry_given || w->symmetry_given)
         add_config_option(list, n, QC_OPTION_SYMMETRIC,
                           sides(a->symmetry_given && a->symmetry == QC_SYMMETRIC,
@@ -315,11 +310,6 @@ static bool expected(const char *file, const char *key, const char *what, struct
     return qc_fail(st, QC_USAGE, "%s: \"%s\" must be %s", file, key, what);
 }
 
-static bool takes_whole(enum qc_option_kind kind)
-{
-    return kind == QC_KIND_COUNT || kind == QC_KIND_WHOLE || kind == QC_KIND_BYTES;
-}
-
 /* Converts a JSON number with a point or an exponent, such as 100.0 or 1e3, to the digits of a whole number. Returns
    false if it is not whole, or has more digits than an option can hold. */
 static bool whole_digits(char text[TEXT], const char *number)
@@ -363,7 +353,8 @@ static bool as_text(char text[TEXT], const struct qc_json *v, enum qc_option_kin
 {
     const char *s = qc_json_text(v);
     if (!s && !(s = qc_json_digits(v))) return false;
-    if (!qc_json_text(v) && takes_whole(kind) && strpbrk(s, ".eE") && whole_digits(text, s)) return true;
+    const bool whole = kind == QC_KIND_COUNT || kind == QC_KIND_WHOLE || kind == QC_KIND_BYTES;
+    if (!qc_json_text(v) && whole && strpbrk(s, ".eE") && whole_digits(text, s)) return true;
     return strlen(s) < TEXT && qc_text(text, TEXT, "%s", s);
 }
 
@@ -468,17 +459,11 @@ bool qc_options_configure(struct qc_options *o, const struct qc_json *config, co
     return qc_option_set_configure(&all, config, file, st);
 }
 
-static struct qc_json *list_json(const struct qc_text_list *list)
-{
-    struct qc_json *v = qc_json_array();
-    for (size_t k = 0; k < list->count; k++) qc_json_add(v, qc_json_string(list->items[k]));
-    return v;
-}
-
 static struct qc_json *value_json(const struct qc_options *o, enum qc_option option)
 {
     const struct qc_option_info *i = qc_option_info(option);
     const void *field = (const char *)o + i->field;
+    const struct qc_text_list *list = field;
     switch (i->kind) {
     case QC_KIND_FLAG: return qc_json_bool(*(const bool *)field);
     case QC_KIND_SET: return NULL;
@@ -487,11 +472,9 @@ static struct qc_json *value_json(const struct qc_options *o, enum qc_option opt
     case QC_KIND_CHOICE:
     case QC_KIND_SWITCH: return qc_json_string(qc_option_choice_text(o, i));
     case QC_KIND_LIST:
-    case QC_KIND_CHOICES: return list_json(field);
-    case QC_KIND_BY_NAME: {
-        const struct qc_text_list *list = field;
-        return list->count == 1 ? qc_json_string(list->items[0]) : list_json(list);
-    }
+    case QC_KIND_CHOICES: return qc_json_strings(list->items, list->count);
+    case QC_KIND_BY_NAME:
+        return list->count == 1 ? qc_json_string(list->items[0]) : qc_json_strings(list->items, list->count);
     case QC_KIND_COUNT: return *(const uint64_t *)field ? qc_json_whole(*(const uint64_t *)field) : qc_json_null();
     case QC_KIND_WHOLE:
     case QC_KIND_BYTES: return o->given[option] ? qc_json_whole(*(const uint64_t *)field) : qc_json_null();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/report/record.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -85,18 +84,11 @@ void qc_record_accumulator(struct qc_report *r, const struct qc_network *net, co
     for (size_t i = 0; i < r->layer_count; i++) raised += r->layers[i].is_weight ? r->layers[i].choice->raised : 0;
     for (size_t i = 0; net->weight_rounding && i < net->weight_rounding->count; i++)
         bounded += net->weight_rounding->layers[i].bounded;
-    struct qc_json *layers = qc_json_array(),
-                   *o = QC_JSON(
-                       "bits %u overflow %s bound %s file %s samples %zu scales_raised %zu channels_bounded %zu",
-                       a->bits, a->overflow == QC_OVERFLOW_SATURATE ? "saturate" : "wrap",
-                       qc_options_text(net->scheme.options, QC_OPTION_ACCUMULATOR_BOUND), file, samples, raised,
-                       bounded);
-    for (size_t i = 0; overflows && i < overflows->count; i++) {
-        const struct qc_layer_overflow *l = &overflows->layers[i];
-        qc_json_add(layers, QC_JSON("name %s overflows %" PRIu64 " results %" PRIu64 " bits %u", l->name,
-                                    l->sums.overflows, l->sums.results, l->bits));
-    }
-    qc_json_set(o, "layers", layers);
+    struct qc_json *o =
+        QC_JSON("bits %u overflow %s bound %s file %s samples %zu scales_raised %zu channels_bounded %zu", a->bits,
+                a->overflow == QC_OVERFLOW_SATURATE ? "saturate" : "wrap",
+                qc_options_text(net->scheme.options, QC_OPTION_ACCUMULATOR_BOUND), file, samples, raised, bounded);
+    qc_json_set(o, "layers", overflows ? qc_overflows_json(overflows) : qc_json_array());
     qc_json_set(r->record, "accumulator", o);
 }
 

@@ -30,6 +30,8 @@ struct advice {
     struct qc_json *json;
     const char *command;        /* for a shell */
     double before_db, after_db; /* SQNR of the outputs from their mean noise-to-signal ratio; infinity without noise */
+    struct qc_cost cost;
+    bool raced; /* it took part in the race */
 };
 
 struct trying {
@@ -126,10 +128,9 @@ static bool is_free(const struct trying *t, const struct qc_cost *cost, const st
 
 /* Measures the network of an idea. Returns its measurements in out->json if it gains at least QC_ADVICE_GAIN_DB (with
    `cheaper`: loses at most 1 dB) on the samples of the report, and in the race, and if it has a price; else NULL.
-   *raced: it took part in the race. */
-static bool judge_idea(struct advice *out, struct qc_cost *cost, bool *raced, struct trying *t,
-                       const struct qc_network *made, const struct qc_idea *idea, bool cheaper, struct qc_arena *a,
-                       struct qc_status *st)
+ */
+static bool judge_idea(struct advice *out, struct trying *t, const struct qc_network *made, const struct qc_idea *idea,
+                       bool cheaper, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_checked checked = qc_checked_samples(t->net->setup);
     const struct qc_race_terms terms = {.units = QC_ADVICE_UNITS,
@@ -140,15 +141,15 @@ static bool judge_idea(struct advice *out, struct qc_cost *cost, bool *raced, st
     struct qc_error *then = QC_NEW_ARRAY(a, struct qc_error, t->outputs, st);
     struct qc_race_result results[2];
     size_t best;
-    if (!then || !qc_cost_of(cost, made, st)) return false;
-    if (!cheaper && is_free(t, cost, &idea->change)) return true;
+    if (!then || !qc_cost_of(&out->cost, made, st)) return false;
+    if (!cheaper && is_free(t, &out->cost, &idea->change)) return true;
     if (!qc_measure_outputs(then, &t->keys, made, checked.data, &checked.some, st)) return false;
     out->before_db = decibels(t, t->now);
     out->after_db = decibels(t, then);
     /* without any error nothing is quantized: no advice */
     if (!(out->after_db - out->before_db >= terms.least_db) || isinf(out->after_db)) return true;
     if (!qc_race_of_networks(results, &best, t->net, networks, 2, &terms, st)) return false;
-    *raced = isfinite(results[0].sqnr_db);
+    out->raced = isfinite(results[0].sqnr_db);
     if (best != 1) return true;
     struct qc_json *outputs = qc_json_array();
     for (size_t i = 0; i < t->outputs; i++)
@@ -186,7 +187,7 @@ static bool score_idea(const struct advice *out, struct trying *t, const struct 
 
 /* Completes the advice of an idea, whose measurements are in out->json. */
 static bool describe(struct advice *out, const struct trying *t, const struct qc_idea *idea,
-                     const struct qc_change *change, const struct qc_cost *cost, struct qc_status *st)
+                     const struct qc_change *change, struct qc_status *st)
 {
     const struct qc_network *net = t->net;
     struct qc_text_list words;
@@ -197,7 +198,7 @@ static bool describe(struct advice *out, const struct trying *t, const struct qc
     qc_json_set(o, "command", qc_json_strings(words.items, words.count));
     qc_json_put(o, "shell %s action %s node %s", out->command, idea->action, idea->node);
     qc_json_set(o, "measured", out->json);
-    qc_json_set(o, "cost", qc_cost_json(cost));
+    qc_json_set(o, "cost", qc_cost_json(&out->cost));
     out->json = o;
     return true;
 }
@@ -209,11 +210,9 @@ static bool try_idea(struct advice *out, struct trying *t, const struct qc_idea 
 {
     const double work = work_of(t, idea, cheaper);
     struct qc_change change;
-    struct qc_cost cost;
     struct qc_candidate *then = NULL;
     struct qc_status why = QC_STATUS_INIT;
     const bool always = idea->mends || (best && !t->tried);
-    bool raced = false;
     *out = (struct advice){.json = NULL};
     if (always) t->left += work;
     if (!(work <= t->left)) {
@@ -228,10 +227,10 @@ static bool try_idea(struct advice *out, struct trying *t, const struct qc_idea 
     t->tried++;
     const bool ok =
         qc_candidate_derive(&then, t->c, &change, idea->anew ? QC_ANOTHER_FORM : QC_SAME_FORM, &why) &&
-        judge_idea(out, &cost, &raced, t, then->network, idea, cheaper, a, &why) &&
-        (!out->json || (score_idea(out, t, then->network, a, &why) && describe(out, t, idea, &change, &cost, &why)));
+        judge_idea(out, t, then->network, idea, cheaper, a, &why) &&
+        (!out->json || (score_idea(out, t, then->network, a, &why) && describe(out, t, idea, &change, &why)));
     qc_candidate_free(then);
-    if (!always && raced) t->left -= t->work.quantized * 2 * QC_ADVICE_UNITS;
+    if (!always && out->raced) t->left -= t->work.quantized * 2 * QC_ADVICE_UNITS;
     if (ok) return true;
     qc_json_free(out->json);
     out->json = NULL;

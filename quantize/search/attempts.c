@@ -132,11 +132,6 @@ bool qc_attempts_over(const struct qc_attempts *t, const struct qc_attempted *st
     return (!t->demanded && refused) || price_of_cost(t, step) >= price(t, &t->steps[t->best]);
 }
 
-static bool is_float(const struct qc_network *net)
-{
-    return !net->partition->matches.count && !net->partition->weight_only_count;
-}
-
 bool qc_attempts_end(struct qc_json **out, struct qc_standing *has, struct qc_attempts *t, struct qc_status *st)
 {
     struct qc_candidate *c = t->c;
@@ -146,7 +141,9 @@ bool qc_attempts_end(struct qc_json **out, struct qc_standing *has, struct qc_at
     if (t->at != t->best &&
         !(t->best ? qc_candidate_change(c, &t->base, &t->change, st) : qc_candidate_make(c, &t->base, NULL, st)))
         return false;
-    if (t->best && is_float(c->network)) { /* options that leave nothing to quantize are refused: no command */
+    const struct qc_partition *p = c->network->partition;
+    if (t->best && !p->matches.count &&
+        !p->weight_only_count) { /* options that leave nothing to quantize are refused: no command */
         qc_warn(c->warnings,
                 "nothing is quantized: with integers the worst output has %.2f dB, and no wider types are better than "
                 "float at its price; --prefer integers quantizes it",

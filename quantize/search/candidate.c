@@ -18,11 +18,6 @@ bool qc_candidate_new(struct qc_candidate **out, const struct qc_setup *s, struc
     return QC_HAND_OVER(ok, out, c, qc_candidate_free);
 }
 
-bool qc_candidate_open(struct qc_candidate *c, struct qc_status *st)
-{
-    return qc_evidence_new(&c->evidence, c->setup, st);
-}
-
 bool qc_candidate_make(struct qc_candidate *c, const struct qc_scheme *scheme, const struct qc_listener *listener,
                        struct qc_status *st)
 {

@@ -16,8 +16,8 @@ struct qc_candidate {
     struct qc_warnings *warnings;
     size_t warnings_from, warnings_to; /* those of the network */
     struct qc_listener quiet;          /* hears warnings, but no passes */
-    struct qc_evidence *evidence;
-    struct qc_float_form *form; /* of the network; later networks start from it */
+    struct qc_evidence *evidence;      /* of the job: made by qc_evidence_new, after its setup was opened */
+    struct qc_float_form *form;        /* of the network; later networks start from it */
     struct qc_scheme scheme;
     struct qc_network *network; /* NULL before qc_candidate_make, and after it has failed */
 };
@@ -25,8 +25,6 @@ struct qc_candidate {
 /* Makes the job's candidate, without a network. warnings: taken. */
 bool qc_candidate_new(struct qc_candidate **out, const struct qc_setup *s, struct qc_warnings *warnings,
                       struct qc_status *st);
-/* Makes the evidence of the job, after its setup was opened. Errors: as qc_evidence_new. */
-bool qc_candidate_open(struct qc_candidate *c, struct qc_status *st);
 /* Makes the network of a scheme. An earlier network is freed first, since memory may not suffice for two. The scheme's
    arrays must live as long as c->arena. listener: NULL, or who hears of the passes. Errors: as qc_decide; then
    c->network is NULL. */

@@ -61,12 +61,6 @@ static bool plain_or_propagated(struct qc_network *net, struct qc_status *st)
 /* Corrects the biases of the last layers for the mean error of the outputs
    (docs/decisions/0037-biases-of-the-outputs.md). */
 
-static bool can_correct(const struct qc_network *net)
-{
-    return net->setup->data && net->weight_rounding && net->scheme.settings->correct_bias &&
-           net->scheme.settings->plan.accumulator.bits % 32 == 0;
-}
-
 static bool make_rounded(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
     const struct qc_network *net = user;
@@ -82,7 +76,9 @@ static bool correct_output_biases(struct qc_network *net, struct qc_status *st)
     const struct qc_trial_options how = qc_trial_options_of(net);
     struct qc_trials *trials = NULL;
     struct qc_graph *corrected = NULL;
-    if (!net->auto_method || !net->auto_method->trial_count || !can_correct(net)) return true;
+    if (!net->auto_method || !net->auto_method->trial_count || !net->setup->data || !net->weight_rounding ||
+        !net->scheme.settings->correct_bias || net->scheme.settings->plan.accumulator.bits % 32)
+        return true;
     if (qc_dataset_units(net->setup->data) < QC_OUTPUT_BIAS_UNITS || qc_ablated("output_bias")) return true;
     bool ok = qc_trials_new(&trials, net->real, net->setup->data, QC_OUTPUT_BIAS_UNITS, &how, st) &&
               qc_correct_outputs(&corrected, &net->output_bias, net->rounded, trials, make_rounded, net, st);

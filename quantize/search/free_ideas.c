@@ -23,7 +23,7 @@ struct idea {
     const char *name; /* for the report and for scripts/ablation */
     unsigned kind;    /* of one kind at most one idea is kept */
     enum qc_derivation how;
-    bool (*applies)(const struct qc_candidate *c);
+    bool (*applies)(const struct qc_candidate *c); /* NULL: always; quantize/search/float_operators.c decides */
     size_t count;
     struct qc_option_text options[OPTIONS];
     size_t operators; /* so many operators stay in float (quantize/search/float_operators.c) */
@@ -241,8 +241,8 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
     bool ok = kind != OPERATORS || qc_find_float_operators(&t->operators, t->c, st);
     for (size_t i = 0; ok && i < IDEAS; i++) {
         const bool cheaply = t->probes && ideas[i].how == QC_ANOTHER_FORM;
-        if (ideas[i].kind != kind || !ideas[i].applies(t->c) || !has_operators(t, &ideas[i], count > 1) ||
-            qc_ablated(ideas[i].name))
+        if (ideas[i].kind != kind || (ideas[i].applies && !ideas[i].applies(t->c)) ||
+            !has_operators(t, &ideas[i], count > 1) || qc_ablated(ideas[i].name))
             continue;
         if (ideas[i].how == QC_ANOTHER_FORM && !t->unequal) continue;
         if (cheaply && !made[0]) ok = make_probe(&made[0], t, NULL, true, st);
@@ -292,7 +292,8 @@ static bool leave_out(struct trying *t, struct qc_status *st)
 {
     const struct qc_race_result none = {.gain = (double)NAN, .error = (double)NAN};
     for (size_t i = 0; i < IDEAS; i++) {
-        if (!ideas[i].applies(t->c) || (i && strcmp(ideas[i].name, ideas[i - 1].name) == 0)) continue;
+        if ((ideas[i].applies && !ideas[i].applies(t->c)) || (i && strcmp(ideas[i].name, ideas[i - 1].name) == 0))
+            continue;
         struct qc_json *row = describe(t, &ideas[i], &none, st);
         if (!row) return false;
         qc_json_add(t->list, qc_json_put(row, "reason %s", "--memory-limit leaves too little memory"));

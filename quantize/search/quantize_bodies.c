@@ -241,13 +241,6 @@ static bool add_different(struct qc_memory_data *m, const struct kept *k, struct
     return ok;
 }
 
-static bool all_same(const struct kept *k)
-{
-    bool same = true;
-    for (size_t r = 0; r < k->row_count && same; r++) fits_body(&same, k, k->rows[r].shapes, k->body->input_count);
-    return same;
-}
-
 /* Makes data of the samples of a body: an array for each of its inputs, by name. Call once for each body; the data
    borrow from k. */
 static bool body_data(struct qc_memory_data **out, struct kept *k, const char *name, struct qc_status *st)
@@ -256,7 +249,8 @@ static bool body_data(struct qc_memory_data **out, struct kept *k, const char *n
     struct qc_memory_data *m = NULL;
     size_t at = 0;
     if (!(k->arrays = calloc(inputs + 1, sizeof *k->arrays))) return qc_fail_memory(st, inputs * sizeof *k->arrays);
-    const bool same = all_same(k);
+    bool same = true; /* all rows have the shapes of the first one */
+    for (size_t r = 0; r < k->row_count && same; r++) fits_body(&same, k, k->rows[r].shapes, inputs);
     bool ok = qc_memory_data_new(&m, name, st) && (same || add_different(m, k, st));
     for (size_t n = 0; ok && same && n < inputs; at += body_bytes(k, k->shapes, n++)) {
         const size_t bytes = body_bytes(k, k->shapes, n);
@@ -436,12 +430,6 @@ static bool list_bodies(struct qc_body_set **out, const struct qc_graph *g, stru
     return true;
 }
 
-static const char *no_samples(const struct qc_setup *s)
-{
-    if (!s->data) return "its samples are computed from those of the model: give --data";
-    return s->in->team ? "several processes share the work" : NULL;
-}
-
 /* Returns true if the body has a product that could be quantized. Other bodies get no warning: exporters write branches
    for shapes that never occur. Recursion is bounded by QC_BODY_DEPTH_MAX. */
 static bool multiplies(const struct qc_graph *g)
@@ -482,7 +470,9 @@ bool qc_quantize_bodies(struct qc_body_set **out, const struct qc_network *net, 
 {
     struct qc_body_set *all = NULL;
     struct body_samples *samples = NULL;
-    const char *reason = no_samples(net->setup);
+    const char *reason = !net->setup->data      ? "its samples are computed from those of the model: give --data"
+                         : net->setup->in->team ? "several processes share the work"
+                                                : NULL;
     bool ok = list_bodies(&all, net->real, st);
     for (size_t i = 0; ok && reason && i < all->count; i++) all->of[i].reason = reason;
     if (ok && !reason && all->count) {

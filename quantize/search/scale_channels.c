@@ -448,13 +448,6 @@ static bool sum_squares(struct qc_scaled_reader *r, const struct qc_channels *c,
     return true;
 }
 
-static bool is_seen(const struct qc_scale_search *s, const struct qc_channels *c, qc_id group)
-{
-    for (qc_id v = 1; v <= c->graph->value_count; v++)
-        if (c->group[v] == group && s->busy[v]) return true;
-    return false;
-}
-
 /* *wanted is false if there is nothing to scale in the group. */
 static bool fill_group(bool *wanted, struct qc_scaled_group *out, const struct qc_scale_search *s,
                        const struct qc_channels *c, qc_id group, struct qc_status *st)
@@ -465,11 +458,11 @@ static bool fill_group(bool *wanted, struct qc_scaled_group *out, const struct q
                                     .channels = (size_t)c->groups[group].count,
                                     .name = qc_value_name(c->graph, group, s->arena, st),
                                     .few = true,
-                                    .seen = is_seen(s, c, group),
                                     .readers = QC_NEW_ARRAY(s->arena, struct qc_scaled_reader, count, st),
                                     .best = QC_NEW_ARRAY(s->arena, double, c->groups[group].count, st),
                                     .error = 1};
     if (!out->name || !out->readers || !out->best) return false;
+    for (qc_id v = 1; v <= c->graph->value_count; v++) out->seen = out->seen || (c->group[v] == group && s->busy[v]);
     bool rounded = out->seen, tied = false; /* tied: a scaled matrix would differ from its table */
     for (qc_id id = c->first_reader[group]; id; id = c->next_reader[id]) {
         struct qc_scaled_reader r;
@@ -531,14 +524,6 @@ static bool scale_groups(struct qc_scaled_group **groups, size_t *count, const s
     return see_inputs(g, *count, s, c, st);
 }
 
-/* True if the options and the statistics allow a search. */
-static bool wants(const struct qc_network *net)
-{
-    const struct qc_options *o = net->scheme.options;
-    return !net->form->scaling && o->method.scale_channels != QC_CHANNELS_OFF && qc_network_moments(net) &&
-           !net->setup->given.count && !o->method.propagate;
-}
-
 /* Marks the values whose ranges are in the statistics: scaling would change them. */
 static bool find_busy(bool **busy, const struct qc_network *net, struct qc_arena *a, struct qc_status *st)
 {
@@ -566,13 +551,6 @@ static bool find_dynamic(bool **dynamic, const struct qc_network *net, struct qc
         if (v) of[g->values[v].node] = true;
     }
     return (*dynamic = of) != NULL;
-}
-
-static unsigned kinds_of(const struct qc_options *o)
-{
-    if (o->method.scale_channels == QC_CHANNELS_AWQ) return QC_SCALE_FEW;
-    if (o->method.scale_channels != QC_CHANNELS_AUTO) return QC_SCALE_DYNAMIC | QC_SCALE_STATIC;
-    return QC_SCALE_FEW | QC_SCALE_DYNAMIC;
 }
 
 /* Makes the scaled graph. Second moments are divided by the scales and stay; the statistics are dropped if a range
@@ -632,8 +610,13 @@ bool qc_scale_channels(struct qc_network *net, struct qc_status *st)
     const struct qc_options *o = net->scheme.options;
     const struct qc_setup *s = net->setup;
     struct qc_arena *const kept = net->form->arena;
-    if (!wants(net) || qc_ablated("scale_channels")) return true;
+    if (net->form->scaling || o->method.scale_channels == QC_CHANNELS_OFF || !qc_network_moments(net) ||
+        s->given.count || o->method.propagate || qc_ablated("scale_channels"))
+        return true;
     const bool automatic = o->method.scale_channels == QC_CHANNELS_AUTO;
+    const unsigned kinds = o->method.scale_channels == QC_CHANNELS_AWQ ? QC_SCALE_FEW
+                           : automatic                                 ? QC_SCALE_FEW | QC_SCALE_DYNAMIC
+                                                                       : QC_SCALE_DYNAMIC | QC_SCALE_STATIC;
     QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_channel_scaling *found = QC_NEW(kept, struct qc_channel_scaling, st);
     struct qc_scale_search search;
@@ -641,8 +624,7 @@ bool qc_scale_channels(struct qc_network *net, struct qc_status *st)
     struct qc_scaled_group *groups = NULL;
     size_t count = 0, taken = 0;
     if (!a || !found) return qc_fail_memory(st, 1);
-    bool ok = begin_scale_search(&search, net, kinds_of(o), !automatic, a, kept, st),
-         hopes = ok && scale_hopes(&search);
+    bool ok = begin_scale_search(&search, net, kinds, !automatic, a, kept, st), hopes = ok && scale_hopes(&search);
     if (hopes && automatic && !qc_memory_ample(net)) {
         qc_warn(net->listener->warnings,
                 "channels are not scaled: --memory-limit leaves too little memory to look for scales");

@@ -48,12 +48,6 @@ static double number(const struct qc_json *v)
     return v ? qc_json_value(v) : (double)NAN;
 }
 
-static const char *text_at(const struct qc_json *object, const char *key)
-{
-    const struct qc_json *v = qc_json_get(object, key);
-    return v ? qc_json_text(v) : NULL;
-}
-
 static bool is_list(const struct qc_json *v)
 {
     return v && qc_json_kind(v) == QC_JSON_ARRAY;
@@ -121,7 +115,7 @@ static bool read_list(struct entry *e, const char *name, const struct qc_json *l
 {
     const struct qc_json *first = qc_json_at(list, 0);
     const double bits = number(qc_json_get(first, "bitwidth"));
-    const char *kind = text_at(first, "dtype");
+    const char *kind = qc_json_find_text(first, "dtype");
     const bool symmetric = weight && is_true(qc_json_get(first, "is_symmetric"));
     const enum qc_dtype dtype = type_of(bits, symmetric);
     if (kind && strcasecmp(kind, "float") == 0) {
@@ -146,7 +140,8 @@ static bool read_list(struct entry *e, const char *name, const struct qc_json *l
 /* AIMET 1.0: one object with lists. */
 static bool read_lists(struct entry *e, const struct qc_json *o, bool weight, struct adding *x, struct qc_status *st)
 {
-    const char *name = text_at(o, "name"), *kind = text_at(o, "dtype"), *form = text_at(o, "enc_type");
+    const char *name = qc_json_find_text(o, "name"), *kind = qc_json_find_text(o, "dtype"),
+               *form = qc_json_find_text(o, "enc_type");
     const double bits = number(qc_json_get(o, "bw"));
     const struct qc_json *scale = qc_json_get(o, "scale"), *offset = qc_json_get(o, "offset");
     const bool symmetric = weight && is_true(qc_json_get(o, "is_sym"));
@@ -165,7 +160,7 @@ static bool read_lists(struct entry *e, const struct qc_json *o, bool weight, st
 /* AIMET 2.0: parameters of ONNX's QuantizeLinear. */
 static bool read_linear(struct entry *e, const struct qc_json *o, struct adding *x, struct qc_status *st)
 {
-    const char *name = text_at(o, "name"), *type = text_at(o, "output_dtype");
+    const char *name = qc_json_find_text(o, "name"), *type = qc_json_find_text(o, "output_dtype");
     const struct qc_json *scale = qc_json_get(o, "y_scale"), *zero = qc_json_get(o, "y_zero_point"),
                          *axis = qc_json_get(o, "axis");
     const enum qc_dtype dtype = type ? qc_dtype_from_name(type) : QC_NONE;
@@ -190,7 +185,7 @@ static bool read_override(struct entry *e, const char *name, const struct qc_jso
                           struct qc_status *st)
 {
     const struct qc_json *first = qc_json_at(list, 0), *axis = qc_json_get(first, "axis");
-    const char *type = text_at(first, "quant_type"), *dot = type ? strrchr(type, '.') : NULL;
+    const char *type = qc_json_find_text(first, "quant_type"), *dot = type ? strrchr(type, '.') : NULL;
     const bool symmetric = is_true(qc_json_get(first, "symmetric"));
     enum qc_dtype dtype = weight ? QC_I8 : QC_U8;
     if (dot) type = dot + 1;
@@ -274,20 +269,6 @@ static bool add(struct adding *x, struct entry *e, struct qc_status *st)
     return true;
 }
 
-/* Returns the number of tensors in all lists and objects of the file. */
-static size_t count_entries(const struct qc_json *root)
-{
-    size_t n = qc_json_size(root);
-    for (size_t i = 0; i < qc_json_size(root); i++) n += qc_json_size(qc_json_at(root, i));
-    return n;
-}
-
-static bool is_weight(const struct adding *x, const char *name)
-{
-    const qc_id v = name ? qc_graph_find_value(x->g, name) : 0;
-    return v && qc_constant_of(x->g, v);
-}
-
 /* Adds the entries of one list or object of AIMET's and QNN's files. */
 static bool add_part(struct adding *x, const struct qc_json *part, bool weight, struct qc_status *st)
 {
@@ -319,7 +300,9 @@ static bool add_all(struct adding *x, const struct qc_json *root, struct qc_stat
                            "'%s' is no list; expected activation_encodings and param_encodings (AIMET, QNN), encodings "
                            "(AIMET 2.0), or a list of overrides for each tensor (ONNX Runtime)",
                            name);
-        if (!read_override(&e, name, qc_json_at(root, i), is_weight(x, name), x, st) || !add(x, &e, st)) return false;
+        const qc_id v = qc_graph_find_value(x->g, name);
+        const bool weight = v && qc_constant_of(x->g, v);
+        if (!read_override(&e, name, qc_json_at(root, i), weight, x, st) || !add(x, &e, st)) return false;
     }
     return true;
 }
@@ -336,7 +319,9 @@ bool qc_add_encodings(struct qc_given_values *given, const char *file, const str
     if (!scratch) return qc_fail_memory(st, 1);
     bool ok = qc_file_read(&text, &size, file, scratch, st) && qc_json_parse(&root, text, size, st) &&
               qc_uses_of(&x.uses, g, scratch, st);
-    ok = ok && (all.of = QC_NEW_ARRAY(a, struct qc_given_value, given->count + count_entries(root) + 1, st));
+    size_t most = given->count + qc_json_size(root) + 1; /* with the tensors in all lists and objects of the file */
+    for (size_t i = 0; i < qc_json_size(root); i++) most += qc_json_size(qc_json_at(root, i));
+    ok = ok && (all.of = QC_NEW_ARRAY(a, struct qc_given_value, most, st));
     if (ok && given->count) memcpy(all.of, given->of, given->count * sizeof *given->of);
     ok = ok && add_all(&x, root, st);
     for (int why = 0; ok && why < UNUSED_COUNT; why++)

@@ -29,12 +29,6 @@ static bool orders(const struct qc_graph *g, const struct qc_node *n)
     return false;
 }
 
-static bool multiplies(const struct qc_node *n)
-{
-    return qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT || n->op == QC_OP_RNN || n->op == QC_OP_GRU ||
-           n->op == QC_OP_LSTM || n->op == QC_OP_If || n->op == QC_OP_Loop || n->op == QC_OP_Scan;
-}
-
 /* Nodes are in topological order. */
 static void follow(struct ordering *o)
 {
@@ -45,7 +39,9 @@ static void follow(struct ordering *o)
             after |= n->inputs[i] && o->reordered[n->inputs[i]];
             product |= n->inputs[i] && o->product[n->inputs[i]];
         }
-        product |= after && multiplies(n);
+        product |=
+            after && (qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT || n->op == QC_OP_RNN || n->op == QC_OP_GRU ||
+                      n->op == QC_OP_LSTM || n->op == QC_OP_If || n->op == QC_OP_Loop || n->op == QC_OP_Scan);
         after |= orders(o->g, n);
         for (unsigned k = 0; k < n->output_count; k++) {
             o->reordered[n->outputs + k] = after;

@@ -254,13 +254,6 @@ bool qc_model_select_again(struct qc_dataset *data, const struct qc_options *o, 
     return false;
 }
 
-static bool open_data(struct qc_dataset **out, const struct qc_data_source *s, const struct qc_input_spec *specs,
-                      size_t count, const struct qc_dataset_options *options, struct qc_status *st)
-{
-    return s->memory ? qc_dataset_open_memory(out, s->memory, specs, count, options, st)
-                     : qc_dataset_open(out, s->file, specs, count, options, st);
-}
-
 static void pass_warning(void *user, const char *text)
 {
     qc_warn(user, "%s", text);
@@ -327,7 +320,9 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
     options.progress_user = r->progress;
     struct qc_input_spec *specs = qc_stream_specs(g, a, st);
     if (!specs || !qc_state_inputs(specs, g, o, a, st) || !read_maps(&options, o, a, st) ||
-        !open_data(&data, source, specs, g->input_count, &options, st) || !qc_find_state_sizes(data, g, st))
+        !(source->memory ? qc_dataset_open_memory(&data, source->memory, specs, g->input_count, &options, st)
+                         : qc_dataset_open(&data, source->file, specs, g->input_count, &options, st)) ||
+        !qc_find_state_sizes(data, g, st))
         goto out;
     /* Processes of a team measure all samples in the end. */
     if (r->states == QC_STATES_RECORDED && qc_dataset_sequences(data) && !record(data, g, r, o, st)) goto out;

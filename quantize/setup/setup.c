@@ -183,29 +183,10 @@ static bool set_given_apart(struct qc_setup *s, struct qc_warnings *w, struct qc
     return true;
 }
 
-/* Whether the samples of an input have no elements. Free dimensions may then be 0, and a convolution would be refused.
- */
-static bool has_empty_input(const struct qc_setup *s)
-{
-    for (size_t i = 0; s->data && i < s->model.graph->input_count; i++)
-        if (qc_dataset_elements(s->data, i) == 0) return true;
-    return false;
-}
-
-static bool judge_before_ordering(struct qc_setup *s, struct qc_status *st)
-{
-    struct qc_graph *judged = NULL;
-    if (s->of_body) return true;
-    if (!qc_judge_before_ordering(&judged, s->normalised, st)) return false;
-    if (!judged) return true;
-    qc_graph_free(s->normalised);
-    s->normalised = judged;
-    return true;
-}
-
 static bool normalise(struct qc_setup *s, struct qc_warnings *w, struct qc_status *st)
 {
     struct qc_partition_options scheme;
+    struct qc_graph *judged = NULL;
     const struct qc_options *o = s->options;
     if (!set_given_apart(s, w, st) ||
         (o->method.encodings && !s->of_body &&
@@ -213,13 +194,19 @@ static bool normalise(struct qc_setup *s, struct qc_warnings *w, struct qc_statu
         !qc_partition_options_of(&scheme, s->options, qc_setup_given(s), s->arena, st))
         return false;
     /* `collect` has no scheme: its file serves all of them */
-    const bool as_convs =
-        (s->options->command == QC_COMMAND_collect || scheme.activation.dtype != QC_NONE) && !has_empty_input(s);
-    return qc_normalise(&s->normalised, s->plain ? s->plain : s->model.graph, s->rules, qc_evaluate, st) &&
-           (!as_convs || set_apart(s, "as_convs.rules", st)) &&
-           (scheme.cache == QC_NONE || set_apart(s, "full_caches.rules", st)) &&
-           (s->options->graph.bias != QC_BIAS_NARROWED || set_apart(s, "bias_apart.rules", st)) &&
-           name_values(s->normalised, st) && judge_before_ordering(s, st);
+    bool as_convs = s->options->command == QC_COMMAND_collect || scheme.activation.dtype != QC_NONE;
+    /* Of inputs without elements, free dimensions may be 0, and a convolution would be refused. */
+    for (size_t i = 0; s->data && i < s->model.graph->input_count; i++)
+        as_convs = as_convs && qc_dataset_elements(s->data, i) > 0;
+    const bool ok = qc_normalise(&s->normalised, s->plain ? s->plain : s->model.graph, s->rules, qc_evaluate, st) &&
+                    (!as_convs || set_apart(s, "as_convs.rules", st)) &&
+                    (scheme.cache == QC_NONE || set_apart(s, "full_caches.rules", st)) &&
+                    (s->options->graph.bias != QC_BIAS_NARROWED || set_apart(s, "bias_apart.rules", st)) &&
+                    name_values(s->normalised, st) &&
+                    (s->of_body || qc_judge_before_ordering(&judged, s->normalised, st));
+    if (judged) qc_graph_free(s->normalised);
+    if (judged) s->normalised = judged;
+    return ok;
 }
 
 bool qc_setup_open(struct qc_setup *s, const struct qc_listener *l, struct qc_status *st)

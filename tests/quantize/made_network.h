@@ -17,8 +17,8 @@ static inline bool make_network(struct made_network *m, const struct qc_options 
     *m = (struct made_network){NULL, NULL};
     return qc_setup_begin(&m->setup, o, in, progress, false, st) && qc_warnings_new(&warnings, st) &&
            qc_candidate_new(&m->c, m->setup, warnings, st) && qc_setup_open(m->setup, &m->c->quiet, st) &&
-           qc_candidate_open(m->c, st) && qc_scheme_of(&scheme, m->setup, o, warnings, m->c->arena, st) &&
-           qc_candidate_make(m->c, &scheme, NULL, st);
+           qc_evidence_new(&m->c->evidence, m->setup, st) &&
+           qc_scheme_of(&scheme, m->setup, o, warnings, m->c->arena, st) && qc_candidate_make(m->c, &scheme, NULL, st);
 }
 
 static inline void free_network(struct made_network *m)
