@@ -126,10 +126,10 @@ static QC_INLINE float float_level(const enum qc_qbinary_op op, const struct qc_
    the element of level q. */
 #define QC_FLOAT_FORM(NAME, T, STORED, LESS, RESULT)                                                                   \
     static QC_INLINE void NAME##_each(const bool native, const enum qc_qbinary_op op, const struct qc_qbinary *binary, \
-                                      T *y, const T *a, const T *b, size_t n, int64_t ys, int64_t as, int64_t bs)      \
+                                      T *y, const T *a, const T *b, size_t n, const int64_t *step)                     \
     {                                                                                                                  \
         const struct qc_qbinary m = *binary;                                                                           \
-        const int64_t count = (int64_t)n;                                                                              \
+        const int64_t count = (int64_t)n, ys = step[0], as = step[1], bs = step[2];                                    \
         QC_IVDEP                                                                                                       \
         for (int64_t i = 0; i < count; i++) {                                                                          \
             const T xa = a[i * as], xb = b[i * bs];                                                                    \
@@ -142,9 +142,9 @@ static QC_INLINE float float_level(const enum qc_qbinary_op op, const struct qc_
                                     const T *a, const T *b, size_t n, const int64_t *step)                             \
     {                                                                                                                  \
         if (step[0] == 1 && step[1] == 1 && step[2] == 1)                                                              \
-            NAME##_each(native, op, m, y, a, b, n, 1, 1, 1);                                                           \
+            NAME##_each(native, op, m, y, a, b, n, (const int64_t[]){1, 1, 1});                                        \
         else                                                                                                           \
-            NAME##_each(native, op, m, y, a, b, n, step[0], step[1], step[2]);                                         \
+            NAME##_each(native, op, m, y, a, b, n, step);                                                              \
     }                                                                                                                  \
     static QC_INLINE void NAME##_form_body(const bool native, const struct qc_qbinary *m, T *y, const T *a,            \
                                            const T *b, size_t n, const int64_t *step)                                  \

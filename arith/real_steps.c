@@ -23,10 +23,11 @@ static QC_INLINE float round_away(float x)
 }
 
 /* One loop per kind. `step` is 0 if all elements share the parameters, 1 if each element has its own. */
-static QC_INLINE void row_body(const bool native, enum qc_rounding_kind kind, float *y, const float *x, size_t n,
-                               const float *a, const float *b, const float *lo, const float *hi, const size_t step,
-                               int mantissa, int least)
+static QC_INLINE void row_body(const bool native, const struct qc_rounding *r, float *y, const float *x, size_t n,
+                               const size_t step)
 {
+    const float *a = r->a, *b = r->b, *lo = r->lo, *hi = r->hi;
+    const int mantissa = r->mantissa, least = r->least;
 #define QC_ROW(expression)                                                                                             \
     QC_IVDEP                                                                                                           \
     for (size_t i = 0; i < n; i++) {                                                                                   \
@@ -35,7 +36,7 @@ static QC_INLINE void row_body(const bool native, enum qc_rounding_kind kind, fl
         y[i] = (expression);                                                                                           \
     }                                                                                                                  \
     break
-    switch (kind) {
+    switch (r->kind) {
     case QC_ROUNDING_COPY: QC_ROW(qc_clamp_real(v, lo[c], hi[c]));
     case QC_ROUNDING_DIVIDE: QC_ROW(qc_clamp_real(v / b[c], lo[c], hi[c]));
     case QC_ROUNDING_QUANTIZE: QC_ROW(qc_level_of_real(v, b[c], lo[c], hi[c], native));
@@ -54,11 +55,11 @@ QC_VECTOR_ROUND_EXPORTED(qc_rounding_run, (const struct qc_rounding *r, float *y
 {
     const size_t count = r->count;
     if (count == 1) {
-        const float a = *r->a, b = *r->b, lo = *r->lo, hi = *r->hi;
-        row_body(native, r->kind, y, x, n, &a, &b, &lo, &hi, 0, r->mantissa, r->least);
+        const float a = *r->a, b = *r->b, lo = *r->lo, hi = *r->hi; /* y cannot change them */
+        const struct qc_rounding one = {r->kind, 1, &a, &b, &lo, &hi, r->mantissa, r->least};
+        row_body(native, &one, y, x, n, 0);
     } else {
-        for (size_t i = 0; i < n; i += count)
-            row_body(native, r->kind, y + i, x + i, count, r->a, r->b, r->lo, r->hi, 1, r->mantissa, r->least);
+        for (size_t i = 0; i < n; i += count) row_body(native, r, y + i, x + i, count, 1);
     }
 }
 

@@ -28,7 +28,7 @@ struct qc_metric {
     double value;         /* top1: 0 to 1; psnr: dB (infinity when equal) */
     double top5;          /* NaN with fewer than 6 classes, or without labels */
     double mse;           /* NaN without a target */
-    double low, high;     /* top1: 95 % interval (interval.h); NaN otherwise */
+    double low, high;     /* top1: 95 % interval (qc_interval); NaN otherwise */
     double nll;           /* top1: mean negative log-likelihood of the labels, in nats; else NaN */
     size_t positions;     /* top1 of sequences: number of labels counted; else 0 */
     size_t classes;       /* top1: number of classes; else 0 */

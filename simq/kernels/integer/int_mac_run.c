@@ -408,12 +408,11 @@ static size_t inputs_of(const struct qc_int_mac *m)
 }
 
 /* Adds a0 * w[c] + a1 * w[n + c], saturated as one pair, to acc[c]. */
-static QC_INLINE void add_pair_body(int32_t *restrict acc, int32_t a0, int32_t a1, const int8_t *restrict w, size_t n)
+QC_VECTOR(add_pair, (int32_t *restrict acc, int32_t a0, int32_t a1, const int8_t *restrict w, size_t n),
+          (acc, a0, a1, w, n))
 {
     for (size_t c = 0; c < n; c++) acc[c] += qc_pair_product(a0, w[c], a1, w[n + c]);
 }
-QC_SIMD(add_pair, (int32_t *restrict acc, int32_t a0, int32_t a1, const int8_t *restrict w, size_t n),
-        (acc, a0, a1, w, n))
 
 size_t qc_int_pairs_bytes(const struct qc_int_mac *m)
 {

@@ -98,24 +98,21 @@ static void store_float(enum qc_dtype t, void *to, const float *from, enum qc_sm
     }
 }
 
-static QC_INLINE void linear_quantize_body(const bool native, int32_t *y, const float *x, const float *s,
-                                           const int32_t *z, int64_t n, float lo, float hi)
+QC_VECTOR_ROUND(linear_quantize,
+                (int32_t * y, const float *x, const float *s, const int32_t *z, int64_t n, float lo, float hi),
+                (y, x, s, z, n, lo, hi))
 {
     for (int64_t i = 0; i < n; i++) {
         const float zero = (float)z[i];
         y[i] = (int32_t)qc_level_of_real(x[i], s[i], lo - zero, hi - zero, native) + z[i];
     }
 }
-QC_SIMD_ROUND(linear_quantize,
-              (int32_t * y, const float *x, const float *s, const int32_t *z, int64_t n, float lo, float hi),
-              (y, x, s, z, n, lo, hi))
 
 /* For types of up to 16 bits, the difference fits in int32; for wider types the zero point is 0. */
-static QC_INLINE void linear_dequantize_body(float *y, const int32_t *x, const float *s, const int32_t *z, int64_t n)
+QC_VECTOR(linear_dequantize, (float *y, const int32_t *x, const float *s, const int32_t *z, int64_t n), (y, x, s, z, n))
 {
     for (int64_t i = 0; i < n; i++) y[i] = (float)(x[i] - z[i]) * s[i];
 }
-QC_SIMD(linear_dequantize, (float *y, const int32_t *x, const float *s, const int32_t *z, int64_t n), (y, x, s, z, n))
 
 static void dequantize_wide(float *y, const int32_t *x, const float *s, const int32_t *z, int64_t n)
 {
@@ -274,7 +271,7 @@ static bool prepare_fake(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-static QC_INLINE void fake_body(const bool native, float *y, const float *x, int64_t n, const struct fake *f)
+QC_VECTOR_ROUND(fake, (float *y, const float *x, int64_t n, const struct fake *f), (y, x, n, f))
 {
     const float scale = f->scale, lo = f->lo, hi = f->hi;
     const int mantissa = f->mantissa, least = f->least;
@@ -284,7 +281,6 @@ static QC_INLINE void fake_body(const bool native, float *y, const float *x, int
         QC_IVDEP
     for (int64_t i = 0; i < n; i++) y[i] = qc_level_of_real(x[i], scale, lo, hi, native) * scale;
 }
-QC_SIMD_ROUND(fake, (float *y, const float *x, int64_t n, const struct fake *f), (y, x, n, f))
 
 static void fake_run(void *user, int64_t n, void *const data[], const int64_t stride[])
 {

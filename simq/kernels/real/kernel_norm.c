@@ -64,7 +64,7 @@ static QC_INLINE float norm_clamped(float v, float lo, float hi)
     return hi < v ? hi : v;
 }
 
-static QC_INLINE void scale_body(int64_t n, void *const data[], const int64_t stride[], float lo, float hi)
+QC_VECTOR(scale, (int64_t n, void *const data[], const int64_t stride[], float lo, float hi), (n, data, stride, lo, hi))
 {
     float *y = data[0];
     const float *x = data[1], *a = data[2], *b = data[3];
@@ -81,7 +81,6 @@ static QC_INLINE void scale_body(int64_t n, void *const data[], const int64_t st
             y[i * stride[0]] = norm_clamped(x[i * stride[1]] * a[i * stride[2]] + b[i * stride[3]], lo, hi);
     }
 }
-QC_SIMD(scale, (int64_t n, void *const data[], const int64_t stride[], float lo, float hi), (n, data, stride, lo, hi))
 
 static void normalize_run(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
@@ -89,19 +88,17 @@ static void normalize_run(void *user, int64_t n, void *const data[], const int64
     scale(n, data, stride, s->lo, s->hi);
 }
 
-/* Pixels of all channels, with the channels last in memory. */
-static QC_INLINE void scale_pixels_body(float *y, const float *x, const float *a, const float *b, int64_t rows,
-                                        int64_t n, int64_t y_step, int64_t x_step, float lo, float hi)
+/* Pixels of all channels, with the channels last in memory: result, input, factors and summands as rows. */
+QC_VECTOR(scale_pixels, (const struct qc_view *v, float lo, float hi), (v, lo, hi))
 {
+    float *y = v[0].data;
+    const float *x = v[1].data, *a = v[2].data, *b = v[3].data;
+    const int64_t rows = v->dim[0], n = v->dim[1], y_step = v[0].stride[0], x_step = v[1].stride[0];
     for (int64_t r = 0; r < rows; r++, y += y_step, x += x_step) {
         QC_IVDEP
         for (int64_t i = 0; i < n; i++) y[i] = norm_clamped(x[i] * a[i] + b[i], lo, hi);
     }
 }
-QC_SIMD(scale_pixels,
-        (float *y, const float *x, const float *a, const float *b, int64_t rows, int64_t n, int64_t y_step,
-         int64_t x_step, float lo, float hi),
-        (y, x, a, b, rows, n, y_step, x_step, lo, hi))
 
 static bool run_batch(const struct qc_run *r, struct qc_status *st)
 {
@@ -121,8 +118,7 @@ static bool run_batch(const struct qc_run *r, struct qc_status *st)
     bool rows = all[0].rank == 2 && all[2].stride[0] == 0;
     for (int k = 0; k < 4; k++) rows = rows && all[k].stride[1] == 1;
     if (rows)
-        scale_pixels(all[0].data, all[1].data, factors, b.data, all[0].dim[0], all[0].dim[1], all[0].stride[0],
-                     all[1].stride[0], s->lo, s->hi);
+        scale_pixels(all, s->lo, s->hi);
     else
         qc_view_each(4, QC_VIEWS(&all[0], &all[1], &all[2], &all[3]), normalize_run, s);
     return true;
@@ -145,29 +141,27 @@ static bool prepare_instance(struct qc_prepare *p, struct qc_status *st)
 }
 
 /* A channel with contiguous elements. */
-static QC_INLINE void norm_line_body(float *y, const float *x, int64_t n, float scale, float bias, double epsilon)
+QC_VECTOR(norm_line, (float *y, const float *x, int64_t n, float scale, float bias, double epsilon),
+          (y, x, n, scale, bias, epsilon))
 {
     const double mean = qc_line_sum(x, n, 0) / (double)n;
     const double factor = (double)scale / sqrt(qc_line_squares(x, n, mean) / (double)n + epsilon);
     QC_IVDEP
     for (int64_t i = 0; i < n; i++) y[i] = (float)(((double)x[i] - mean) * factor + (double)bias);
 }
-QC_SIMD(norm_line, (float *y, const float *x, int64_t n, float scale, float bias, double epsilon),
-        (y, x, n, scale, bias, epsilon))
 
 /* n rows, `step` apart, of `lanes` contiguous channels. */
 struct rows {
     int64_t n, step[2], lanes; /* step: of output and input */
 };
 
-static QC_INLINE void add_rows_body(double *sum, const float *x, const struct rows *r)
+QC_VECTOR(add_rows, (double *sum, const float *x, const struct rows *r), (sum, x, r))
 {
     for (int64_t i = 0; i < r->n; i++)
         for (int64_t j = 0; j < r->lanes; j++) sum[j] += (double)x[i * r->step[1] + j];
 }
-QC_SIMD(add_rows, (double *sum, const float *x, const struct rows *r), (sum, x, r))
 
-static QC_INLINE void add_squares_body(double *sum, const float *x, const double *mean, const struct rows *r)
+QC_VECTOR(add_squares, (double *sum, const float *x, const double *mean, const struct rows *r), (sum, x, mean, r))
 {
     for (int64_t i = 0; i < r->n; i++) {
         for (int64_t j = 0; j < r->lanes; j++) {
@@ -176,10 +170,11 @@ static QC_INLINE void add_squares_body(double *sum, const float *x, const double
         }
     }
 }
-QC_SIMD(add_squares, (double *sum, const float *x, const double *mean, const struct rows *r), (sum, x, mean, r))
 
-static QC_INLINE void scale_rows_body(float *y, const float *x, const double *mean, const double *factor,
-                                      const double *bias, const struct rows *r)
+QC_VECTOR(scale_rows,
+          (float *y, const float *x, const double *mean, const double *factor, const double *bias,
+           const struct rows *r),
+          (y, x, mean, factor, bias, r))
 {
     for (int64_t i = 0; i < r->n; i++) {
         QC_IVDEP
@@ -187,9 +182,6 @@ static QC_INLINE void scale_rows_body(float *y, const float *x, const double *me
             y[i * r->step[0] + j] = (float)(((double)x[i * r->step[1] + j] - mean[j]) * factor[j] + bias[j]);
     }
 }
-QC_SIMD(scale_rows,
-        (float *y, const float *x, const double *mean, const double *factor, const double *bias, const struct rows *r),
-        (y, x, mean, factor, bias, r))
 
 /* Channels [c, c + lanes) of one sample; plane: output and input, with spatial dimensions only. */
 static void side_by_side_norm(float *y, const float *x, const struct qc_view plane[2], const struct qc_run *r,
@@ -364,8 +356,8 @@ static bool prepare_layer(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-static QC_INLINE void normalise_body(float *y, const float *x, int64_t n, double epsilon, const float *scale,
-                                     const float *bias)
+QC_VECTOR(normalise, (float *y, const float *x, int64_t n, double epsilon, const float *scale, const float *bias),
+          (y, x, n, epsilon, scale, bias))
 {
     const double mean = qc_line_sum(x, n, 0) / (double)n;
     const double factor = 1 / sqrt(qc_line_squares(x, n, mean) / (double)n + epsilon);
@@ -375,8 +367,6 @@ static QC_INLINE void normalise_body(float *y, const float *x, int64_t n, double
         y[i] = (scale ? v * scale[i] : v) + (bias ? bias[i] : 0);
     }
 }
-QC_SIMD(normalise, (float *y, const float *x, int64_t n, double epsilon, const float *scale, const float *bias),
-        (y, x, n, epsilon, scale, bias))
 
 static void multiply_row(void *user, int64_t n, void *const data[], const int64_t stride[])
 {

@@ -129,7 +129,7 @@ static QC_INLINE void affine_global_body(const bool native, const struct pool *s
 }
 
 /* Contiguous channels have loops of their own, which compilers vectorise. */
-static QC_INLINE void all_body(const bool native, const struct pool *s, float *y, const float *x)
+QC_VECTOR_ROUND(all, (const struct pool *s, float *y, const float *x), (s, y, x))
 {
     const bool last = s->in_c == 1 && s->out_c == 1;
     switch (s->recipe) {
@@ -159,7 +159,6 @@ static QC_INLINE void all_body(const bool native, const struct pool *s, float *y
         break;
     }
 }
-QC_SIMD_ROUND(all, (const struct pool *s, float *y, const float *x), (s, y, x))
 
 #define QC_MAX_OF(NAME, T, lowest)                                                                                     \
     static QC_INLINE void max_##NAME##_any(const struct pool *s, T *y, const T *x, const int64_t out_c,                \

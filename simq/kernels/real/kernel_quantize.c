@@ -36,8 +36,10 @@ static bool prepare_blocks(struct blocked *b, struct qc_prepare *p, struct qc_st
 }
 
 /* As qc_quantize_one, minus the zero point. Scales are `step` (0 or 1) apart. */
-static QC_INLINE void quantize_body(const bool native, float *y, const float *x, size_t n, const float *scale,
-                                    const int32_t *zero, size_t step, struct qc_levels levels)
+QC_VECTOR_ROUND(quantize,
+                (float *y, const float *x, size_t n, const float *scale, const int32_t *zero, size_t step,
+                 struct qc_levels levels),
+                (y, x, n, scale, zero, step, levels))
 {
     const float low = (float)(levels.lo - zero[0]), high = (float)(levels.hi - zero[0]), same = scale[0];
     if (step) {
@@ -55,14 +57,11 @@ static QC_INLINE void quantize_body(const bool native, float *y, const float *x,
         }
     }
 }
-QC_SIMD_ROUND(quantize,
-              (float *y, const float *x, size_t n, const float *scale, const int32_t *zero, size_t step,
-               struct qc_levels levels),
-              (y, x, n, scale, zero, step, levels))
 
 /* Quantizes to floating-point levels. */
-static QC_INLINE void quantize_float_body(float *y, const float *x, size_t n, const float *scale, size_t step,
-                                          struct qc_levels levels)
+QC_VECTOR(quantize_float,
+          (float *y, const float *x, size_t n, const float *scale, size_t step, struct qc_levels levels),
+          (y, x, n, scale, step, levels))
 {
     const float lo = (float)levels.lo, hi = (float)levels.hi, same = scale[0];
     if (step)
@@ -70,11 +69,9 @@ static QC_INLINE void quantize_float_body(float *y, const float *x, size_t n, co
     else
         for (size_t i = 0; i < n; i++) y[i] = qc_float_level(x[i] / same, lo, hi, levels.mantissa, levels.least);
 }
-QC_SIMD(quantize_float, (float *y, const float *x, size_t n, const float *scale, size_t step, struct qc_levels levels),
-        (y, x, n, scale, step, levels))
 
 /* Dequantizes centred numbers. */
-static QC_INLINE void scale_up_body(float *y, const float *x, size_t n, const float *scale, size_t step)
+QC_VECTOR(scale_up, (float *y, const float *x, size_t n, const float *scale, size_t step), (y, x, n, scale, step))
 {
     const float same = scale[0];
     if (step)
@@ -82,11 +79,11 @@ static QC_INLINE void scale_up_body(float *y, const float *x, size_t n, const fl
     else
         for (size_t i = 0; i < n; i++) y[i] = x[i] * same;
 }
-QC_SIMD(scale_up, (float *y, const float *x, size_t n, const float *scale, size_t step), (y, x, n, scale, step))
 
 /* centred: the integers already exclude the zero point. */
-static QC_INLINE void dequantize_body(float *y, const int32_t *q, size_t n, const float *scale, const int32_t *zero,
-                                      size_t step, int32_t centred)
+QC_VECTOR(dequantize,
+          (float *y, const int32_t *q, size_t n, const float *scale, const int32_t *zero, size_t step, int32_t centred),
+          (y, q, n, scale, zero, step, centred))
 {
     const float same = scale[0];
     const int32_t first = zero[0] & ~centred;
@@ -95,9 +92,6 @@ static QC_INLINE void dequantize_body(float *y, const int32_t *q, size_t n, cons
     else
         for (size_t i = 0; i < n; i++) y[i] = (float)(q[i] - first) * same;
 }
-QC_SIMD(dequantize,
-        (float *y, const int32_t *q, size_t n, const float *scale, const int32_t *zero, size_t step, int32_t centred),
-        (y, q, n, scale, zero, step, centred))
 
 /* Returns how many elements from `at` on, at most n, share one scale (*step = 0) or have adjacent scales (*step =
    1). */

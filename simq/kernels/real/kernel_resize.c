@@ -357,10 +357,12 @@ static bool prepare_resize(struct qc_prepare *p, struct qc_status *st)
     return plan_passes(s, p, st);
 }
 
-/* Computes one output row of n elements from the rows of its taps. */
-static void blend(float *y, int64_t sy, const float *x, int64_t sx, int64_t along, int64_t n, const int64_t *index,
-                  const float *weight, int64_t taps)
+/* Computes output row `row_out` of n elements from the rows of its taps, which are `along` apart. */
+static void blend(float *y, int64_t sy, const float *x, int64_t sx, int64_t along, int64_t n,
+                  const struct resize_taps *t, int64_t row_out)
 {
+    const int64_t taps = t->taps, *index = t->index + row_out * taps;
+    const float *weight = t->weight + row_out * taps;
     if (taps == 2) {
         const float *a = x + index[0] * along, *b = x + index[1] * along;
         const float wa = weight[0], wb = weight[1];
@@ -392,12 +394,12 @@ static void pass(const struct qc_view *to, const struct qc_view *from, int axis,
         float *y = qc_at(&views[0], w.at[0]);
         const float *x = qc_at(&views[1], w.at[1]);
         for (int64_t i = 0; i < out; i++) {
-            const int64_t *index = t->index + i * t->taps;
-            const float *weight = t->weight + i * t->taps;
             if (rows) {
-                blend(y + i * sy, ly, x, lx, sx, n, index, weight, t->taps);
+                blend(y + i * sy, ly, x, lx, sx, n, t, i);
                 continue;
             }
+            const int64_t *index = t->index + i * t->taps;
+            const float *weight = t->weight + i * t->taps;
             float sum = x[index[0] * sx] * weight[0];
             for (int64_t k = 1; k < t->taps; k++) sum += x[index[k] * sx] * weight[k];
             y[i * sy] = sum;

@@ -24,7 +24,7 @@ static bool prepare_softmax(struct qc_prepare *p, struct qc_status *st)
 }
 
 /* y = e^(x - max) / sum, or x - max - log(sum). */
-static QC_INLINE void softmax_line_body(const bool native, float *y, const float *x, int64_t n, bool log_form)
+QC_VECTOR_ROUND(softmax_line, (float *y, const float *x, int64_t n, bool log_form), (y, x, n, log_form))
 {
     const float max = qc_line_max(x, n);
     if (log_form) {
@@ -44,11 +44,10 @@ static QC_INLINE void softmax_line_body(const bool native, float *y, const float
     const float factor = (float)(1 / qc_line_sum(y, n, 0));
     for (int64_t i = 0; i < n; i++) y[i] *= factor;
 }
-QC_SIMD_ROUND(softmax_line, (float *y, const float *x, int64_t n, bool log_form), (y, x, n, log_form))
 
 /* `lanes` adjacent lines: element i of line j is at i * stride + j. */
-static QC_INLINE void lanes_of_body(const bool native, float *y, const float *x, int64_t n, const int64_t stride[2],
-                                    int64_t lanes, bool log_form)
+QC_VECTOR_ROUND(lanes_of, (float *y, const float *x, int64_t n, const int64_t stride[2], int64_t lanes, bool log_form),
+                (y, x, n, stride, lanes, log_form))
 {
     float max[LANES], factor[LANES];
     double sum[LANES];
@@ -77,8 +76,6 @@ static QC_INLINE void lanes_of_body(const bool native, float *y, const float *x,
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < lanes; j++) y[i * stride[0] + j] *= factor[j];
 }
-QC_SIMD_ROUND(lanes_of, (float *y, const float *x, int64_t n, const int64_t stride[2], int64_t lanes, bool log_form),
-              (y, x, n, stride, lanes, log_form))
 
 /* Lines of few elements, wherever they are: their sums have one element a part, so both orders of summation are one. */
 struct short_lines {

@@ -8,19 +8,17 @@
 
 /* --- Functions: those of the op table, and three that only recurrent ops have --- */
 
-static QC_INLINE void relu_body(float *y, const float *x, int64_t n, float a, float b)
+QC_VECTOR(relu, (float *y, const float *x, int64_t n, float a, float b), (y, x, n, a, b))
 {
     QC_IVDEP
     for (int64_t i = 0; i < n; i++) y[i] = x[i] < 0 ? 0 : x[i];
 }
-QC_SIMD(relu, (float *y, const float *x, int64_t n, float a, float b), (y, x, n, a, b))
 
-static QC_INLINE void affine_body(float *y, const float *x, int64_t n, float a, float b)
+QC_VECTOR(affine, (float *y, const float *x, int64_t n, float a, float b), (y, x, n, a, b))
 {
     QC_IVDEP
     for (int64_t i = 0; i < n; i++) y[i] = a * x[i] + b;
 }
-QC_SIMD(affine, (float *y, const float *x, int64_t n, float a, float b), (y, x, n, a, b))
 
 static void scaled_tanh(float *y, const float *x, int64_t n, float a, float b)
 {
@@ -91,22 +89,20 @@ bool qc_cell_of(struct qc_cell *c, const struct qc_node *n, const struct qc_recu
 
 /* --- Steps --- */
 
-static QC_INLINE void sum_body(float *z, const float *x, const float *bias, int64_t n)
+QC_VECTOR(sum, (float *z, const float *x, const float *bias, int64_t n), (z, x, bias, n))
 {
     QC_IVDEP
     for (int64_t i = 0; i < n; i++) z[i] = (x[i] + z[i]) + bias[i];
 }
-QC_SIMD(sum, (float *z, const float *x, const float *bias, int64_t n), (z, x, bias, n))
 
 /* z += w * c */
-static QC_INLINE void peep_body(float *z, const float *w, const float *c, int64_t n)
+QC_VECTOR(peep, (float *z, const float *w, const float *c, int64_t n), (z, w, c, n))
 {
     QC_IVDEP
     for (int64_t i = 0; i < n; i++) z[i] += w[i] * c[i];
 }
-QC_SIMD(peep, (float *z, const float *w, const float *c, int64_t n), (z, w, c, n))
 
-static QC_INLINE void clamp_body(float *z, float most, int64_t n)
+QC_VECTOR(clamp, (float *z, float most, int64_t n), (z, most, n))
 {
     QC_IVDEP
     for (int64_t i = 0; i < n; i++) {
@@ -114,39 +110,33 @@ static QC_INLINE void clamp_body(float *z, float most, int64_t n)
         z[i] = v < -most ? -most : v;
     }
 }
-QC_SIMD(clamp, (float *z, float most, int64_t n), (z, most, n))
 
 /* forget NULL: 1 - in */
-static QC_INLINE void remember_body(float *c, const float *in, const float *forget, const float *cell, int64_t n)
+QC_VECTOR(remember, (float *c, const float *in, const float *forget, const float *cell, int64_t n),
+          (c, in, forget, cell, n))
 {
     QC_IVDEP
     for (int64_t i = 0; i < n; i++) c[i] = c[i] * (forget ? forget[i] : 1 - in[i]) + in[i] * cell[i];
 }
-QC_SIMD(remember, (float *c, const float *in, const float *forget, const float *cell, int64_t n),
-        (c, in, forget, cell, n))
 
-static QC_INLINE void multiply_body(float *y, const float *a, const float *b, int64_t n)
+QC_VECTOR(multiply, (float *y, const float *a, const float *b, int64_t n), (y, a, b, n))
 {
     QC_IVDEP
     for (int64_t i = 0; i < n; i++) y[i] = a[i] * b[i];
 }
-QC_SIMD(multiply, (float *y, const float *a, const float *b, int64_t n), (y, a, b, n))
 
-static QC_INLINE void linear_body(float *z, const float *x, const float *bias, const float *reset, const float *late,
-                                  int64_t n)
+QC_VECTOR(linear, (float *z, const float *x, const float *bias, const float *reset, const float *late, int64_t n),
+          (z, x, bias, reset, late, n))
 {
     QC_IVDEP
     for (int64_t i = 0; i < n; i++) z[i] = (x[i] + bias[i]) + reset[i] * (z[i] + late[i]);
 }
-QC_SIMD(linear, (float *z, const float *x, const float *bias, const float *reset, const float *late, int64_t n),
-        (z, x, bias, reset, late, n))
 
-static QC_INLINE void mix_body(float *h, const float *update, const float *now, int64_t n)
+QC_VECTOR(mix, (float *h, const float *update, const float *now, int64_t n), (h, update, now, n))
 {
     QC_IVDEP
     for (int64_t i = 0; i < n; i++) h[i] = (1 - update[i]) * now[i] + update[i] * h[i];
 }
-QC_SIMD(mix, (float *h, const float *update, const float *now, int64_t n), (h, update, now, n))
 
 static void gate(const struct qc_cell *l, int function, float *z, int64_t n)
 {
