@@ -568,6 +568,8 @@ static bool fails_here(uint64_t number)
 /* Before the program forks a reading process. Returns true in a copy, where an allocation of the process will fail. */
 static bool fails_in_reader(void)
 {
+    const uint64_t here = atomic_load(count);
+    if (here < least || here > most) return false;
     do {
         if (try_here("reader", atomic_load(count) + ++reader_number)) return true;
     } while (*happened);

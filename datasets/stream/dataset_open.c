@@ -561,13 +561,15 @@ static bool bind_truth(struct opening *o, struct qc_status *st)
     return true;
 }
 
-/* Binds labels that only describe the samples: damaged ones are no reason to refuse the inputs. */
-static void bind_classes(struct opening *o)
+/* Binds labels that only describe the samples: damaged ones are no reason to refuse the inputs, but a machine without
+   memory is. */
+static bool bind_classes(struct opening *o, struct qc_status *st)
 {
-    struct qc_status ignored = QC_STATUS_INIT;
+    struct qc_status unreadable = QC_STATUS_INIT;
     const struct qc_data_entry *e = find_path(&o->list, "labels");
-    if (!e) e = find_group(o->ds, &o->list, "labels", &ignored);
-    if (e && !bind_labels(o->ds, e, &ignored)) o->ds->label_count = 0;
+    if (!e) e = find_group(o->ds, &o->list, "labels", &unreadable);
+    if (e && !bind_labels(o->ds, e, &unreadable)) o->ds->label_count = 0;
+    return unreadable.code != QC_MACHINE || qc_fail(st, QC_MACHINE, "data set 'labels': %s", unreadable.message);
 }
 
 /* Opens the sequences if an input is a state. A data set `lengths` that feeds an input is not their lengths. */
@@ -639,7 +641,7 @@ static bool open_any(struct qc_dataset **out, const char *file, const struct qc_
     ds->input_count = ds->binding_count = input_count;
     ok = ok && bind_inputs(&o, st) && qc_dataset_count(ds, st) && open_sequences(&o, st) &&
          (!own.truth || bind_truth(&o, st));
-    if (ok && own.classes && !own.truth) bind_classes(&o);
+    ok = ok && (!own.classes || own.truth || bind_classes(&o, st));
     if (!ok) qc_where(st, "%s", ds->file);
     for (size_t k = 0; ok && k < ds->binding_count; k++)
         if (ds->bindings[k].set.sizes) ds->ahead = 0; /* its slots are for units of one size */
