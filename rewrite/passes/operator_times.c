@@ -367,14 +367,15 @@ int64_t qc_time_of_shapes(enum qc_processor on, const struct qc_graph *g, struct
     return nodes * time_of(rates_of[on], QC_TIME_SHAPE, (struct work){0});
 }
 
-/* Returns true for a sum that the runtime computes with the normalization that alone reads it. */
+/* Returns true for a sum that the runtime computes with the normalization that alone reads it, and that is no part of
+   an operator of the model, which files have again. */
 static bool is_skip(const struct qc_uses *uses, const struct qc_node *n)
 {
     const struct qc_graph *g = uses->graph;
     const qc_id reader = n->op == QC_OP_Add ? qc_only_reader(uses, n->outputs) : 0;
     return reader && g->nodes[reader].op == QC_OP_LayerNormalization && g->nodes[reader].inputs[0] == n->outputs &&
            qc_value(g, n->outputs)->type.shape.rank == 3 && !qc_constant_of(g, n->inputs[0]) &&
-           !qc_constant_of(g, n->inputs[1]);
+           !qc_constant_of(g, n->inputs[1]) && !qc_node_is_of_call(g, n);
 }
 
 int64_t qc_time_of_forms(enum qc_processor on, const struct qc_uses *uses, const struct qc_graph *model)
