@@ -207,23 +207,25 @@ static int64_t pooled_elements(const struct qc_node *n, int64_t results)
     return results;
 }
 
-/* Returns true if the runtime computes the node together with the float convolution or Gemm before it. */
-static bool joins_product(const struct rate *r, const struct qc_uses *uses, const struct qc_node *n)
+/* Returns the float convolution or Gemm with which the runtime computes the node behind it, or 0. */
+static qc_id joined_product(const struct rate *r, const struct qc_uses *uses, const struct qc_node *n)
 {
     const struct qc_shape *s = &qc_value(uses->graph, n->outputs)->type.shape;
-    const bool sum = n->op == QC_OP_Add, bound = qc_node_affine(n) == QC_AFFINE_BOUND;
-    if (!sum && !bound && n->op != QC_OP_Sigmoid && n->op != QC_OP_Tanh && n->op != QC_OP_LeakyRelu &&
+    const bool sum = n->op == QC_OP_Add, bound = qc_node_affine(n) == QC_AFFINE_BOUND,
+               image = n->op == QC_OP_HardSwish; /* in blocks of channels alone */
+    if (!sum && !bound && !image && n->op != QC_OP_Sigmoid && n->op != QC_OP_Tanh && n->op != QC_OP_LeakyRelu &&
         n->op != QC_OP_HardSigmoid)
-        return false;
+        return 0;
     for (unsigned i = 0; i < n->input_count; i++) {
+        const struct qc_value *v = qc_value(uses->graph, n->inputs[i]);
         const struct qc_node *of = qc_node_of(uses->graph, n->inputs[i]);
-        if (bound && of && of->op == QC_OP_Add && qc_only_reader(uses, n->inputs[i])) return joins_product(r, uses, of);
-        if (of && qc_only_reader(uses, n->inputs[i]) &&
-            (of->op == QC_OP_Conv ? !sum || (s->rank == 4 && s->dim[1] % block_for(r) == 0)
-                                  : !sum && of->op == QC_OP_Gemm))
-            return true;
+        if (!of || !qc_only_reader(uses, n->inputs[i])) continue;
+        if (bound && of->op == QC_OP_Add) return joined_product(r, uses, of);
+        if (of->op == QC_OP_Conv ? !(sum || image) || (s->rank == 4 && (image || s->dim[1] % block_for(r) == 0))
+                                 : !sum && !image && of->op == QC_OP_Gemm)
+            return v->node;
     }
-    return false;
+    return 0;
 }
 
 /* The kinds of operators that are no products. */
@@ -300,7 +302,7 @@ static bool times_of_other(const struct rate *r, struct qc_operator_times *out, 
     w.positions = results / (last > 0 ? last : 1);
     if (n->op == QC_OP_InstanceNormalization && s->rank > 1) w.positions = s->dim[1] > 0 ? s->dim[1] : 1;
     if (n->op == QC_OP_MaxPool) w.positions = s->dim[1] > 0 ? w.window / s->dim[1] : w.window;
-    out->real = time_of(r, joins_product(r, uses, n) ? QC_TIME_FLOAT_FUSED : kind.real, w);
+    out->real = time_of(r, joined_product(r, uses, n) ? QC_TIME_FLOAT_FUSED : kind.real, w);
     out->integer = time_of(r, kind.integer, w);
     if (kind.converts) out->integer += time_of(r, QC_TIME_QUANTIZE, w) + time_of(r, QC_TIME_DEQUANTIZE, w);
     return true;
@@ -324,10 +326,21 @@ bool qc_times_of_node(struct qc_operator_times *out, enum qc_processor on, const
     }
     if (qc_node_affine(n) == QC_AFFINE_BOUND) {
         const struct work w = {.results = elements_of_one(g, n->outputs)};
-        if (!joins_product(r, uses, n)) out->real = time_of(r, QC_TIME_FLOAT_LIGHT, w);
+        if (!joined_product(r, uses, n)) out->real = time_of(r, QC_TIME_FLOAT_LIGHT, w);
         return true;
     }
     return qc_multiplies(n->op) ? times_of_product(r, out, uses, node) : times_of_other(r, out, uses, n);
+}
+
+int64_t qc_time_apart(qc_id *product, enum qc_processor on, const struct qc_uses *uses, qc_id node)
+{
+    const struct rate *r = rates_of[on];
+    const struct qc_node *n = &uses->graph->nodes[node];
+    *product = qc_op_info(n->op)->unary && n->output_count ? joined_product(r, uses, n) : 0;
+    if (!*product || qc_node_affine(n) == QC_AFFINE_BOUND) return 0;
+    const struct work w = {.results = elements_of_one(uses->graph, n->outputs)};
+    const int64_t more = time_of(r, kinds_of(n).real, w) - time_of(r, QC_TIME_FLOAT_FUSED, w);
+    return more > 0 ? more : 0;
 }
 
 int64_t qc_time_of_run(enum qc_processor on, const struct qc_graph *g)
@@ -354,14 +367,15 @@ int64_t qc_time_of_shapes(enum qc_processor on, const struct qc_graph *g, struct
     return nodes * time_of(rates_of[on], QC_TIME_SHAPE, (struct work){0});
 }
 
-/* Returns true for a sum that the runtime computes with the normalization that alone reads it. */
+/* Returns true for a sum that the runtime computes with the normalization that alone reads it, and that is no part of
+   an operator of the model, which files have again. */
 static bool is_skip(const struct qc_uses *uses, const struct qc_node *n)
 {
     const struct qc_graph *g = uses->graph;
     const qc_id reader = n->op == QC_OP_Add ? qc_only_reader(uses, n->outputs) : 0;
     return reader && g->nodes[reader].op == QC_OP_LayerNormalization && g->nodes[reader].inputs[0] == n->outputs &&
            qc_value(g, n->outputs)->type.shape.rank == 3 && !qc_constant_of(g, n->inputs[0]) &&
-           !qc_constant_of(g, n->inputs[1]);
+           !qc_constant_of(g, n->inputs[1]) && !qc_node_is_of_call(g, n);
 }
 
 int64_t qc_time_of_forms(enum qc_processor on, const struct qc_uses *uses, const struct qc_graph *model)

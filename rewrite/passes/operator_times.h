@@ -18,6 +18,10 @@ struct qc_operator_times {
    once, or with another one. Returns false if a shape is unknown. */
 bool qc_times_of_node(struct qc_operator_times *out, enum qc_processor on, const struct qc_uses *uses, qc_id node);
 
+/* Returns what a float function takes longer, and sets *product, if the runtime computes it with the float product
+   before it, and that product is in integers; else 0. */
+int64_t qc_time_apart(qc_id *product, enum qc_processor on, const struct qc_uses *uses, qc_id node);
+
 /* Returns the time of a run beside its operators: a call from Python, with its inputs and outputs. */
 int64_t qc_time_of_run(enum qc_processor on, const struct qc_graph *g);
 

@@ -160,6 +160,17 @@ static void add_readers(struct placing *s, qc_id value)
     if (real) edge(s, of_class(s, value), of_floats(s, value), time_to_convert(s, value, QC_CONVERT_FROM_8, layout));
 }
 
+/* A function in float is computed with the product before it if that is in float too. */
+static void add_function(struct placing *s, qc_id node)
+{
+    double more = 0;
+    qc_id product = 0;
+    for (int i = 0; i < QC_PROCESSORS; i++)
+        if (s->share[i] > 0) more += s->share[i] * (double)qc_time_apart(&product, (enum qc_processor)i, s->uses, node);
+    if (!product || !s->match_of[product] || s->match_of[product] == s->match_of[node]) return;
+    edge(s, of_node(s->match_of[product]), s->match_of[node] ? of_node(s->match_of[node]) : QC_CUT_SINK, (int64_t)more);
+}
+
 /* Operators that move elements are on the side of their class. */
 static bool add_moves(struct placing *s, qc_id node)
 {
@@ -196,7 +207,9 @@ static bool build(struct placing *s)
     }
     for (qc_id id = 1; id <= s->g->node_count; id++) {
         struct qc_operator_times t;
-        if (!s->p->matches.live[id] || s->match_of[id] || add_moves(s, id)) continue;
+        if (!s->p->matches.live[id]) continue;
+        add_function(s, id);
+        if (s->match_of[id] || add_moves(s, id)) continue;
         if (times_of(&t, s, NULL, id)) s->time += t.real;
     }
     for (int i = 0; i < QC_PROCESSORS; i++)

@@ -55,16 +55,17 @@ def test_a_free_dimension_is_that_of_the_samples(qcalib, tmp_path, model):
     assert qcalib(*job, tmp_path / "free.onnx").json["cost"]["latency"] == pytest.approx(fixed, rel=1e-6)
 
 
-def latency(qcalib, folder, nodes, weights, inputs, shape, opset=17, kind=TensorProto.FLOAT):
-    """The job's estimate for a network of these nodes, from `inputs` of "x" to "y"."""
+def latency(qcalib, folder, nodes, weights, inputs, shape, kind=TensorProto.FLOAT):
+    """The job's estimate for a network of these nodes, from "x" to "y"."""
     graph = helper.make_graph(
         nodes,
         "g",
-        [helper.make_tensor_value_info("x", kind, inputs.shape[1:] and [1, *inputs.shape[1:]])],
+        [helper.make_tensor_value_info("x", kind, [1, *inputs.shape[1:]])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
-        [numpy_helper.from_array(w, name) for name, w in weights.items()],
+        [numpy_helper.from_array(w.astype(np.float32), name) for name, w in weights.items()],
     )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), folder / "n.onnx")
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "n.onnx")
     np.savez(folder / "n.npz", x=inputs)
     job = ("--data", "n.npz", "--effort", "low", "--advice", "off", "--no-report", "--json", "-o", "n.int8.onnx")
     return qcalib(*job, folder / "n.onnx").json["cost"]["latency"]
@@ -78,8 +79,7 @@ def test_rows_that_a_gather_takes_are_dequantized_and_not_the_table(qcalib, tmp_
 
     def of(rows):
         weights = {"t": rng.standard_normal((rows, 64)), "w": rng.standard_normal((64, 512))}
-        weights = {name: w.astype(np.float32) for name, w in weights.items()}
-        return latency(qcalib, tmp_path, nodes, weights, ids, [1, 48, 512], kind=TensorProto.INT64)
+        return latency(qcalib, tmp_path, nodes, weights, ids, [1, 48, 512], TensorProto.INT64)
 
     assert of(20000) == pytest.approx(of(60), rel=0.01)
 
@@ -89,7 +89,6 @@ def test_slow_forms_of_the_model_count_in_its_time(qcalib, tmp_path):
     rng = np.random.default_rng(4)
     x = rng.standard_normal((8, 64, 128)).astype(np.float32)
     weights = {"w": rng.standard_normal((128, 128)), "g": np.ones(128), "b": np.zeros(128), "s": np.full(1, 0.2)}
-    weights = {name: w.astype(np.float32) for name, w in weights.items()}
 
     def of(*behind):
         nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), *behind]
@@ -97,7 +96,29 @@ def test_slow_forms_of_the_model_count_in_its_time(qcalib, tmp_path):
         return latency(qcalib, tmp_path, nodes, {k: w for k, w in weights.items() if k in used}, x, [1, 64, 128])
 
     def norm(op):
-        return of(helper.make_node(op, ["p", "x"], ["a"]), helper.make_node("LayerNormalization", ["a", "g", "b"], ["y"]))
+        add = helper.make_node(op, ["p", "x"], ["a"])
+        return of(add, helper.make_node("LayerNormalization", ["a", "g", "b"], ["y"]))
 
+    slow = helper.make_node("SkipLayerNormalization", ["p", "x", "g", "b"], ["y"], domain="com.microsoft")
     assert norm("Add") < 0.7 * norm("Sum")
-    assert of(helper.make_node("PRelu", ["p", "s"], ["y"])) < 0.8 * of(helper.make_node("LeakyRelu", ["p"], ["y"], alpha=0.2))
+    assert norm("Add") < 0.8 * of(slow)  # the file has it again
+    leaky = of(helper.make_node("LeakyRelu", ["p"], ["y"], alpha=0.2))
+    assert of(helper.make_node("PRelu", ["p", "s"], ["y"])) < 0.8 * leaky
+
+
+def test_a_function_of_float_convolutions_costs_more_behind_integers(qcalib, tmp_path):
+    """ONNX Runtime computes HardSwish with a float convolution, and as two operators behind one of integers: the
+    default of such networks with depthwise convolutions is all in float."""
+    rng = np.random.default_rng(5)
+    nodes, weights, value = [], {}, "x"
+    for k, (made, read, group) in enumerate([(64, 32, 1), (64, 1, 64), (96, 64, 1), (96, 1, 96), (128, 96, 1)]):
+        side = 1 if group == 1 else 3
+        weights[f"w{k}"] = rng.standard_normal((made, read, side, side)) / (read * side * side) ** 0.5
+        how = {"group": group, "pads": [side // 2] * 4, "strides": [1 + side // 3] * 2}
+        nodes.append(helper.make_node("Conv", [value, f"w{k}"], [f"c{k}"], **how))
+        nodes.append(helper.make_node("HardSwish", [f"c{k}"], [f"h{k}"]))
+        value = f"h{k}"
+    nodes.append(helper.make_node("GlobalAveragePool", [value], ["y"]))
+    x = rng.standard_normal((8, 32, 24, 24)).astype(np.float32)
+    assert latency(qcalib, tmp_path, nodes, weights, x, [1, 128, 1, 1]) == pytest.approx(1, abs=0.005)
+    assert "QuantizeLinear" not in {n.op_type for n in onnx.load(tmp_path / "n.int8.onnx").graph.node}

@@ -49,6 +49,19 @@ Test(cost, is_that_of_measured_operators)
     }
 }
 
+/* ONNX Runtime 1.32 computes HardSwish with a convolution of images in float (activation of its Conv), and as two
+   operators behind other products and in one dimension, as its optimized models show. */
+Test(cost, of_hard_swish_is_that_of_the_convolution_before_it)
+{
+#define IMAGE "graph \"g\"\ninput %1 \"x\" f32[1,32,24,24]\ninput %2 \"w\" f32[32,32,1,1]\n%3 \"c\" = Conv(%1, %2)\n"
+#define LINE "graph \"g\"\ninput %1 \"x\" f32[1,32,576]\ninput %2 \"w\" f32[32,32,1]\n%3 \"c\" = Conv(%1, %2)\n"
+    const double image = time_of(IMAGE "%4 \"y\" = HardSwish(%3)\noutput \"y\" %4\n", true) -
+                         time_of(IMAGE "output \"c\" %3\n", true),
+                 line = time_of(LINE "%4 \"y\" = HardSwish(%3)\noutput \"y\" %4\n", true) -
+                        time_of(LINE "output \"c\" %3\n", true);
+    cr_expect(image < 3000 && line > 2 * image, "%g %g ns", image, line);
+}
+
 Test(cost, is_unknown_if_a_shape_is)
 {
     cr_expect(isnan(time_of("graph \"g\"\ninput %1 \"x\" f32[1,N,8]\ninput %2 \"w\" f32[8,4]\n%3 \"y\" = MatMul "
