@@ -3,8 +3,8 @@
    the networks made before it. */
 
 #include "graph/text/text.h"
-#include "tests/check.h"
 #include "quantize/search/searches.h"
+#include "tests/check.h"
 #include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"

@@ -2,8 +2,8 @@
 /* A selection of samples for a part of the job is reset after it, also if it failed. */
 
 #include "quantize/job.h"
-#include "tests/check.h"
 #include "quantize/search/attempts.h"
+#include "tests/check.h"
 #include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"

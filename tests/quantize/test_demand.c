@@ -2,9 +2,9 @@
 /* Demands on the result, and the search for the fewest layers with wider types that meet them. */
 
 #include "graph/text/text.h"
-#include "tests/check.h"
 #include "quantize/search/attempts.h"
 #include "quantize/search/searches.h"
+#include "tests/check.h"
 #include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The groups of operators that --benchmark moves in one step, in a network of a few layers. */
 
-#include "tests/check.h"
 #include "quantize/search/searches.h"
+#include "tests/check.h"
 #include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"

@@ -2,8 +2,8 @@
 /* The race with made candidates: their errors are given, unit by unit. */
 
 #include "quantize/search/race.h"
-#include "tests/check.h"
 #include "quantize/search/searches.h"
+#include "tests/check.h"
 
 enum { UNITS_MOST = 256, CANDIDATES_MOST = 6 };
 

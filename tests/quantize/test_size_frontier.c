@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tests/check.h"
 #include "quantize/search/searches.h"
+#include "tests/check.h"
 
 static struct qc_arena *arena;
 

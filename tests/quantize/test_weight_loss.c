@@ -3,8 +3,8 @@
 
 #include "arith/float_level.h"
 #include "graph/core/parameters.h"
-#include "tests/check.h"
 #include "quantize/report/record.h"
+#include "tests/check.h"
 
 enum { SCALES = 512 };
 
