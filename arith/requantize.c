@@ -4,6 +4,16 @@
 #include "arith/real_steps.h"
 #include "base/simd.h"
 
+/* tflite: mean = sum * (multiplier * 2^k / n) * 2^(shift - k). The quotient is truncated. k = floor(log2 n), at most 32
+   and at most 31 + shift. */
+static struct qc_fixed tflite_mean(struct qc_fixed m, int64_t n)
+{
+    int k = 0;
+    while (k < 32 && (n >> (k + 1)) > 0) k++;
+    if (k > 31 + m.shift) k = 31 + m.shift;
+    return (struct qc_fixed){.multiplier = (int32_t)((((int64_t)m.multiplier) << k) / n), .shift = m.shift - k};
+}
+
 static bool fill_float(struct qc_requantizer *r, const struct qc_requantize_def *d, struct qc_arena *a,
                        struct qc_status *st)
 {
@@ -96,15 +106,7 @@ static bool fill_fixed(struct qc_requantizer *r, const struct qc_requantize_def 
     for (size_t c = 0; c < r->count; c++) {
         struct qc_fixed m = {0};
         if (!qc_fixed_ratio(&m, ratio_of(d, c, twice), st)) return false;
-        if (d->source == QC_FROM_SUM && twice) {
-            /* tflite: mean = sum * (multiplier * 2^k / n) * 2^(shift - k). The quotient is truncated. k = floor(log2
-               n), at most 32 and at most 31 + shift. */
-            int k = 0;
-            while (k < 32 && (d->divisor >> (k + 1)) > 0) k++;
-            if (k > 31 + m.shift) k = 31 + m.shift;
-            m = (struct qc_fixed){.multiplier = (int32_t)((((int64_t)m.multiplier) << k) / d->divisor),
-                                  .shift = m.shift - k};
-        }
+        if (d->source == QC_FROM_SUM && twice) m = tflite_mean(m, d->divisor);
         all[c] = wide ? reduced(m) : m;
     }
     return true;

@@ -596,6 +596,13 @@ static void free_buffers(struct comparing *c)
     }
 }
 
+static void add_steps(struct qc_steps *to, const struct qc_steps *s)
+{
+    for (int k = 0; k < QC_STEPS; k++) to->of[k] += s->of[k];
+    to->differing += s->differing;
+    to->most = s->most > to->most ? s->most : to->most;
+}
+
 static bool sum_up(struct qc_comparison *out, const struct comparing *c, size_t units, struct qc_status *st)
 {
     const struct qc_comparison_job *job = c->job;
@@ -616,13 +623,8 @@ static bool sum_up(struct qc_comparison *out, const struct comparing *c, size_t 
         out->factors[i] = qc_channel_factors_of(&c->channels[i]);
     }
     for (size_t u = 0; u < units; u++) {
-        for (size_t i = 0; c->steps && i < job->pair_count; i++) {
-            struct qc_steps *to = &out->steps[i];
-            const struct qc_steps *s = &c->steps[u * job->pair_count + i];
-            for (int k = 0; k < QC_STEPS; k++) to->of[k] += s->of[k];
-            to->differing += s->differing;
-            to->most = s->most > to->most ? s->most : to->most;
-        }
+        for (size_t i = 0; c->steps && i < job->pair_count; i++)
+            add_steps(&out->steps[i], &c->steps[u * job->pair_count + i]);
         for (size_t i = 0; i < job->pair_count; i++) qc_error_add(&out->pairs[i], &c->units[u * c->stride + i]);
         for (size_t i = 0; i < c->parts->count; i++)
             qc_error_add(&out->of_parts[i], &c->units[u * c->stride + job->pair_count + c->outputs + i]);

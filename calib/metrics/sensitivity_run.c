@@ -102,6 +102,15 @@ static bool check_shapes(const struct qc_plan *plan, struct qc_status *st)
                    "shapes in this model depend on data, so its layers cannot be measured one at a time");
 }
 
+static bool plan_cut(struct step *s, size_t k, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *g = s->part[k].graph;
+    struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st);
+    for (size_t i = 0; shapes && i < g->input_count; i++) shapes[i] = s->r->shapes[s->part[k].inputs[i]];
+    return shapes && qc_plan_new(&s->plan[k], g, shapes, &s->r->options->settings->plan, st) &&
+           check_shapes(s->plan[k], st);
+}
+
 static bool make_runners(struct step *s, struct qc_arena *a, struct qc_status *st)
 {
     size_t each = 0;
@@ -152,13 +161,7 @@ static bool make_room_cut(struct step *s, struct qc_status *st)
 static bool run_cut(struct step *s, struct qc_arena *a, struct qc_status *st)
 {
     bool ok = true;
-    for (size_t k = 0; ok && k < s->count; k++) {
-        const struct qc_graph *g = s->part[k].graph;
-        struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st);
-        for (size_t i = 0; shapes && i < g->input_count; i++) shapes[i] = s->r->shapes[s->part[k].inputs[i]];
-        ok = shapes && qc_plan_new(&s->plan[k], g, shapes, &s->r->options->settings->plan, st) &&
-             check_shapes(s->plan[k], st);
-    }
+    for (size_t k = 0; ok && k < s->count; k++) ok = plan_cut(s, k, a, st);
     ok = ok && make_runners(s, a, st) && make_room_cut(s, st);
     for (unsigned w = 0; ok && s->scratch && w < s->workers; w++) ok = qc_dataset_scratch_new(&s->scratch[w], st);
     const struct qc_pool_options pool = {.workers = s->workers};

@@ -32,6 +32,35 @@ struct constant_use {
         first_bias; /* qparams of products with this weight; Quantize nodes of biases for such a product */
 };
 
+/* Fills uses by quantizer; of several constants of one quantizer the first counts. */
+static void find_uses(struct constant_use *uses, const struct qc_graph *g, const struct qc_second_moments *m)
+{
+    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
+        const struct qc_node *n = &g->nodes[id];
+        for (unsigned i = 0; i < n->input_count; i++) {
+            struct constant_use *use = &uses[n->inputs[i] ? g->values[n->inputs[i]].type.qparams : QC_REAL];
+            use->readers++;
+            if (i == 1 && !use->layer) use->layer = id;
+        }
+        /* Find the inputs of the weights of an RNN, GRU or LSTM */
+        for (int k = 0; m && qc_is_recurrent(g->nodes[id].op) && k < QC_MOMENTS_RECURRENT; k++) {
+            const enum qc_second_moments_recurrent which = (enum qc_second_moments_recurrent)k;
+            const qc_id w = qc_second_moments_recurrent_weight(g, &g->nodes[id], which);
+            if (w) uses[g->values[w].type.qparams].recurrent = qc_second_moments_of_recurrent(m, id, which);
+        }
+        const struct qc_node *real = n->input_count > 1 ? qc_node_of(g, n->inputs[1]) : NULL;
+        if (real && real->op == QC_OP_Dequantize) {
+            struct constant_use *use = &uses[g->values[real->inputs[0]].type.qparams];
+            use->product = use->products++ ? 0 : id;
+        }
+        const struct qc_tensor *t = n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
+        if (!t) continue;
+        const struct qc_type *type = &g->values[n->outputs].type;
+        uses[type->qparams].tensor = t;
+        uses[type->qparams].axis = type->axis;
+    }
+}
+
 /* Channels gathered together: if channels interleave, gathering each alone would read the whole tensor each time. */
 enum { TOGETHER = 64 };
 
@@ -265,6 +294,18 @@ static bool solve_blocks(const struct solving *s, struct constant_quantizer *qua
            qc_where(st, "weight '%s'", q->name);
 }
 
+/* Gives a channel of zeros the widest scale of the others, or 1 if there is none. Any scale represents zeros exactly,
+   but the accumulator and its bias are counted in steps of it. Denormal scales become the least normal number. */
+static void mend_empty(const struct channels *c)
+{
+    float widest = 0;
+    for (size_t i = 0; i < c->count; i++) widest = c->scale[i] > widest ? c->scale[i] : widest;
+    for (size_t i = 0; i < c->count; i++) {
+        if (c->scale[i] == 0) c->scale[i] = widest > 0 ? widest : 1;
+        if (c->scale[i] < FLT_MIN) c->scale[i] = FLT_MIN;
+    }
+}
+
 /* Returns the least power of two that is not below `scale`. */
 static float power_above(float scale)
 {
@@ -397,16 +438,7 @@ static bool fit_pairs_of(const struct solving *s, struct constant_quantizer *qua
                                     .node = use->layer ? use->layer : use->product,
                                     .weights = use->tensor,
                                     .axis = use->axis};
-    /* Gives a channel of zeros the widest scale of the others, or 1 if there is none. Any scale represents zeros
-   exactly, but the accumulator and its bias are counted in steps of it. Denormal scales become the least normal
-   number. */
-    float widest = 0;
-    for (size_t i = 0; i < quantizer->channels.count; i++)
-        widest = quantizer->channels.scale[i] > widest ? quantizer->channels.scale[i] : widest;
-    for (size_t i = 0; i < quantizer->channels.count; i++) {
-        if (quantizer->channels.scale[i] == 0) quantizer->channels.scale[i] = widest > 0 ? widest : 1;
-        if (quantizer->channels.scale[i] < FLT_MIN) quantizer->channels.scale[i] = FLT_MIN;
-    }
+    mend_empty(&quantizer->channels);
     return !s->g->qparams_of[quantizer->id].pair_limit ||
            qc_fit_pairs(&quantizer->paired, quantizer->channels.scale, quantizer->channels.zero_point, &fit, st);
 }
@@ -487,33 +519,7 @@ static bool index_constants(struct solving *s, struct qc_arena *a, struct qc_sta
                     (s->next_product = QC_NEW_ARRAY(a, qc_id, g->qparams_count + 1, st)) &&
                     (s->next_bias = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st));
     if (!ok) return false;
-    /* Fills uses by quantizer; of several constants of one quantizer the first counts. */
-    struct constant_use *uses = s->of_quantizer;
-    const struct qc_second_moments *m = s->options->second_moments;
-    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
-        const struct qc_node *n = &g->nodes[id];
-        for (unsigned i = 0; i < n->input_count; i++) {
-            struct constant_use *use = &uses[n->inputs[i] ? g->values[n->inputs[i]].type.qparams : QC_REAL];
-            use->readers++;
-            if (i == 1 && !use->layer) use->layer = id;
-        }
-        /* Find the inputs of the weights of an RNN, GRU or LSTM */
-        for (int k = 0; m && qc_is_recurrent(g->nodes[id].op) && k < QC_MOMENTS_RECURRENT; k++) {
-            const enum qc_second_moments_recurrent which = (enum qc_second_moments_recurrent)k;
-            const qc_id w = qc_second_moments_recurrent_weight(g, &g->nodes[id], which);
-            if (w) uses[g->values[w].type.qparams].recurrent = qc_second_moments_of_recurrent(m, id, which);
-        }
-        const struct qc_node *real = n->input_count > 1 ? qc_node_of(g, n->inputs[1]) : NULL;
-        if (real && real->op == QC_OP_Dequantize) {
-            struct constant_use *use = &uses[g->values[real->inputs[0]].type.qparams];
-            use->product = use->products++ ? 0 : id;
-        }
-        const struct qc_tensor *t = n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
-        if (!t) continue;
-        const struct qc_type *type = &g->values[n->outputs].type;
-        uses[type->qparams].tensor = t;
-        uses[type->qparams].axis = type->axis;
-    }
+    find_uses(s->of_quantizer, g, s->options->second_moments);
     find_products(s);
     return true;
 }

@@ -76,6 +76,22 @@ QC_VECTOR(bound_second, (double *restrict lo, double *restrict hi, const double 
     }
 }
 
+static void round_pairs(double *d, const double *w, const double *sum, const double *lo, const double *hi,
+                        const struct qc_round_pairs *p, size_t column)
+{
+    const size_t other = column ^ 1;
+    double least[QC_LANES], most[QC_LANES], *level = p->level + column * QC_LANES;
+    memcpy(least, lo, sizeof least);
+    memcpy(most, hi, sizeof most);
+    if (other < p->count && p->known[other])
+        bound_second(least, most, p->level + other * QC_LANES, p->limit);
+    else if (other < p->count)
+        bound_first(least, most, w, sum, other > column ? w + QC_LANES : w - QC_LANES, p->limit);
+    round_steps(d, w, sum, least, most);
+    for (size_t l = 0; l < QC_LANES; l++) level[l] = round_level(w[l] - d[l], -0x1p20, 0x1p20);
+    p->known[column] = 1;
+}
+
 void qc_round_lanes(double *d, const double *w, const double *sum, const struct qc_round_grid *grid, size_t column)
 {
     const double *lo = grid->lo + column * grid->step, *hi = grid->hi + column * grid->step;
@@ -84,20 +100,9 @@ void qc_round_lanes(double *d, const double *w, const double *sum, const struct 
                      grid->least);
     else if (grid->scale)
         round_scaled(d, w, sum, lo, hi, grid->scale + column * grid->step);
-    else if (grid->pairs) {
-        const struct qc_round_pairs *p = grid->pairs;
-        const size_t other = column ^ 1;
-        double least[QC_LANES], most[QC_LANES], *level = p->level + column * QC_LANES;
-        memcpy(least, lo, sizeof least);
-        memcpy(most, hi, sizeof most);
-        if (other < p->count && p->known[other])
-            bound_second(least, most, p->level + other * QC_LANES, p->limit);
-        else if (other < p->count)
-            bound_first(least, most, w, sum, other > column ? w + QC_LANES : w - QC_LANES, p->limit);
-        round_steps(d, w, sum, least, most);
-        for (size_t l = 0; l < QC_LANES; l++) level[l] = round_level(w[l] - d[l], -0x1p20, 0x1p20);
-        p->known[column] = 1;
-    } else
+    else if (grid->pairs)
+        round_pairs(d, w, sum, lo, hi, grid->pairs, column);
+    else
         round_steps(d, w, sum, lo, hi);
 }
 

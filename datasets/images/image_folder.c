@@ -323,6 +323,15 @@ static bool add_arrays(struct qc_memory_data *m, struct images *x, const char *n
     return qc_memory_data_add_reader(m, &array, &pixels, x, st) && add_labels(m, x, st);
 }
 
+/* For a list only: without a model the shape of the pixels is not known. */
+static bool list_images(struct qc_memory_data *m, struct images *x, struct qc_status *st)
+{
+    const int64_t count = (int64_t)x->count;
+    const struct qc_array files = {.name = "input", .rank = 1, .dims = &count};
+    return qc_memory_data_storage(m, "files", st) && qc_memory_data_add_unread(m, &files, "images", st) &&
+           add_labels(m, x, st);
+}
+
 bool qc_read_images(struct qc_memory_data *m, const struct qc_data_call *call, struct qc_status *st)
 {
     const struct qc_input_spec *input;
@@ -339,11 +348,7 @@ bool qc_read_images(struct qc_memory_data *m, const struct qc_data_call *call, s
     x->budget.memory_limit = call->options->memory_limit;
     bool ok = qc_data_folder_input(&input, call, st) && list_labelled(x, call->path, call->is_folder, st);
     if (ok && !input && !call->options->image) {
-        /* For a list only: without a model the shape of the pixels is not known. */
-        const int64_t count = (int64_t)x->count;
-        const struct qc_array files = {.name = "input", .rank = 1, .dims = &count};
-        ok = qc_memory_data_storage(m, "files", st) && qc_memory_data_add_unread(m, &files, "images", st) &&
-             add_labels(m, x, st);
+        ok = list_images(m, x, st);
         drop(x);
         return ok;
     }

@@ -141,6 +141,37 @@ static unsigned scaled(unsigned side, unsigned to, unsigned from, unsigned least
     return v < least ? least : v > QC_PIXELS_MAX ? QC_PIXELS_MAX : (unsigned)v;
 }
 
+static void size_after(unsigned *width, unsigned *height, const struct qc_pixels *p, const struct qc_image_options *o)
+{
+    *width = p->width;
+    *height = p->height;
+    switch (o->resize) {
+    case QC_RESIZE_COVER:
+        if ((uint64_t)p->width * o->crop_height >= (uint64_t)p->height * o->crop_width) {
+            *height = o->crop_height;
+            *width = scaled(p->width, o->crop_height, p->height, o->crop_width);
+        } else {
+            *width = o->crop_width;
+            *height = scaled(p->height, o->crop_width, p->width, o->crop_height);
+        }
+        break;
+    case QC_RESIZE_SHORT: /* as torchvision's Resize */
+        if (p->width <= p->height) {
+            *width = o->resize_height;
+            *height = scaled(p->height, o->resize_height, p->width, 1);
+        } else {
+            *height = o->resize_height;
+            *width = scaled(p->width, o->resize_height, p->height, 1);
+        }
+        break;
+    case QC_RESIZE_EXACT:
+        *height = o->resize_height;
+        *width = o->resize_width;
+        break;
+    case QC_RESIZE_NONE: break;
+    }
+}
+
 /* Half of the remainder, rounded half to even, as in torchvision's CenterCrop. */
 static unsigned middle(unsigned side, unsigned crop)
 {
@@ -177,33 +208,7 @@ bool qc_image_plan_apply(unsigned char *out, const struct qc_image_plan *plan, c
               qc_pixels_channels(&p, plan->channels, budget, st);
     qc_arena_free(a);
     if (ok) {
-        width = p.width;
-        height = p.height;
-        switch (o->resize) {
-        case QC_RESIZE_COVER:
-            if ((uint64_t)p.width * o->crop_height >= (uint64_t)p.height * o->crop_width) {
-                height = o->crop_height;
-                width = scaled(p.width, o->crop_height, p.height, o->crop_width);
-            } else {
-                width = o->crop_width;
-                height = scaled(p.height, o->crop_width, p.width, o->crop_height);
-            }
-            break;
-        case QC_RESIZE_SHORT: /* as torchvision's Resize */
-            if (p.width <= p.height) {
-                width = o->resize_height;
-                height = scaled(p.height, o->resize_height, p.width, 1);
-            } else {
-                height = o->resize_height;
-                width = scaled(p.width, o->resize_height, p.height, 1);
-            }
-            break;
-        case QC_RESIZE_EXACT:
-            height = o->resize_height;
-            width = o->resize_width;
-            break;
-        case QC_RESIZE_NONE: break;
-        }
+        size_after(&width, &height, &p, o);
         if (width < o->crop_width || height < o->crop_height)
             ok = qc_fail(st, QC_BAD_INPUT, "it has %u x %u pixels after resizing, the crop has %u x %u", width, height,
                          o->crop_width, o->crop_height);

@@ -191,6 +191,14 @@ static struct codecs *take_codec(struct qc_writer *w, struct qc_status *st)
     return NULL;
 }
 
+static void return_codec(struct qc_writer *w, struct codecs *c)
+{
+    pthread_mutex_lock(&w->lock);
+    c->next = w->idle;
+    w->idle = c;
+    pthread_mutex_unlock(&w->lock);
+}
+
 static bool same_shape(const struct output *o, const int64_t *dims, unsigned rank)
 {
     return rank == o->rank && (rank == 0 || memcmp(dims, o->dims, rank * sizeof *dims) == 0);
@@ -280,12 +288,7 @@ static struct parcel *pack_parcel(struct qc_writer *w, const struct output *o, s
     for (size_t i = 0; ok && each && i < rows; i++)
         ok = encode(&p->row[i], (const char *)data + i * each, each, qc_dtype_size(o->dtype), c ? c->codec : NULL,
                     at_once && !wide, st);
-    if (c) {
-        pthread_mutex_lock(&w->lock);
-        c->next = w->idle;
-        w->idle = c;
-        pthread_mutex_unlock(&w->lock);
-    }
+    if (c) return_codec(w, c);
     free(wide);
     if (ok) return p;
     parcel_free(p);

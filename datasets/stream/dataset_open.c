@@ -322,6 +322,15 @@ static bool check_channels(size_t count, const char *name, const struct qc_bindi
                    name, count, text);
 }
 
+/* Returns true if channels are the last axis: there are three values, and only the last axis has three. */
+static bool are_last(const struct qc_binding *b, const struct qc_preprocess *p)
+{
+    size_t most = p->scale_count;
+    if (p->mean_count > most) most = p->mean_count;
+    if (p->std_count > most) most = p->std_count;
+    return most == 3 && b->rank >= 3 && b->dims[1] != 3 && b->dims[b->rank - 1] == 3;
+}
+
 /* Fills sizes and conversion from set, dims and the tensor's type. */
 static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, const struct qc_preprocess *given,
                    struct qc_arena *a, struct qc_status *st)
@@ -345,11 +354,7 @@ static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, 
         *p = *given;
     else if (!own_preprocess(p, b, r, a, st))
         return false;
-    /* True if channels are the last axis: there are three values, and only the last axis has three. */
-    size_t most = p->scale_count;
-    if (p->mean_count > most) most = p->mean_count;
-    if (p->std_count > most) most = p->std_count;
-    b->last = most == 3 && b->rank >= 3 && b->dims[1] != 3 && b->dims[b->rank - 1] == 3;
+    b->last = are_last(b, p);
     *c =
         qc_binding_conversion(b, b->dims); /* factors of the product above; if sizes differ, recomputed for each unit */
     return check_channels(p->scale_count, "scale", b, given, st) &&

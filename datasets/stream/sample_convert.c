@@ -126,6 +126,18 @@ static void store_whole(void *out, size_t at, size_t size, struct whole w)
         memcpy(p, &v, 8);
 }
 
+static void store_float(void *out, size_t at, enum qc_dtype t, float y, double exact)
+{
+    if (t == QC_F16)
+        ((uint16_t *)out)[at] = qc_float_to_half(y);
+    else if (t == QC_BF16)
+        ((uint16_t *)out)[at] = qc_float_to_bfloat(y);
+    else if (qc_is_small_float(t))
+        ((uint8_t *)out)[at] = qc_float_to_small(t, (double)y, QC_SMALL_SATURATES, QC_SMALL_NEAREST);
+    else
+        ((double *)out)[at] = exact;
+}
+
 /* Returns true if the values are real numbers that the input stores quantized. */
 static bool quantizes(const struct qc_conversion *c)
 {
@@ -164,15 +176,7 @@ static bool convert_slowly(void *out, const void *in, const struct qc_conversion
             if (none && c->to == QC_F64 && !qc_dtype_info(c->from)->is_float) {
                 load_whole(&w, &exact, in, i, c->from);
             }
-            const enum qc_dtype t = c->to;
-            if (t == QC_F16)
-                ((uint16_t *)out)[i] = qc_float_to_half(y);
-            else if (t == QC_BF16)
-                ((uint16_t *)out)[i] = qc_float_to_bfloat(y);
-            else if (qc_is_small_float(t))
-                ((uint8_t *)out)[i] = qc_float_to_small(t, (double)y, QC_SMALL_SATURATES, QC_SMALL_NEAREST);
-            else
-                ((double *)out)[i] = exact;
+            store_float(out, i, c->to, y, exact);
             continue;
         }
         if (quantized) {

@@ -149,6 +149,20 @@ bool qc_open_states(struct qc_dataset *ds, const struct qc_data_entry *lengths, 
     return true;
 }
 
+/* Returns the sequence of a unit of the file. */
+static size_t sequence_of(const struct qc_dataset *ds, size_t unit_in_file)
+{
+    size_t low = 0, high = ds->sequence_count;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        if (ds->sequences[middle] <= unit_in_file)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* Chooses the first units: *runs of them. Shards take whole sequences. */
 static size_t choose_first(uint64_t *chosen, size_t *starts, size_t *runs, const struct qc_dataset *ds, size_t units,
                            const struct qc_selection *selection)
@@ -241,15 +255,7 @@ bool qc_dataset_record(const struct qc_dataset *ds, size_t input, size_t unit, c
 bool qc_read_state(void *out, const struct qc_dataset *ds, size_t input, size_t unit_in_file, struct qc_status *st)
 {
     const struct qc_binding *b = &ds->bindings[input];
-    /* The sequence of a unit of the file. */
-    size_t sequence = 0, high = ds->sequence_count;
-    while (high - sequence > 1) {
-        const size_t middle = sequence + (high - sequence) / 2;
-        if (ds->sequences[middle] <= unit_in_file)
-            sequence = middle;
-        else
-            high = middle;
-    }
+    const size_t sequence = sequence_of(ds, unit_in_file);
     if (unit_in_file == ds->sequences[sequence]) {
         if (b->initial)
             memcpy(out, (char *)b->initial + (b->initial_count > 1 ? sequence : 0) * b->first_bytes, b->first_bytes);
