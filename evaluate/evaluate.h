@@ -137,7 +137,7 @@ bool qc_describe_model(struct qc_json **out, const struct qc_model *m, unsigned 
                        struct qc_status *st);
 
 /* The same for a file, whose kind is found by its content, or the folder of a report. Warnings of a model's import go
-   to w. Fails like qc_onnx_import, qc_data_list, qc_statistics_load, qc_report_read, or if the memory limit has no room
-   for the file. */
+   to w. Fails like qc_onnx_import_with, qc_data_list, qc_statistics_load, qc_report_read, or if the memory limit has no
+   room for the file. */
 bool qc_describe_file(struct qc_json **out, const char *path, const struct qc_options *o, unsigned more,
                       struct qc_warnings *w, struct qc_status *st);

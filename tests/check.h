@@ -40,6 +40,29 @@ static inline struct qc_status *clear_failure(void)
     cr_expect(!(call) && failure.code == (refusal) && strstr(failure.message, part),                                   \
               "%s: code %d and '%s' in %d '%s'", name, (int)(refusal), part, (int)failure.code, failure.message)
 
+/* All of these hold; the number of the first that does not is in the message. MUST_HOLD ends the test. */
+#define HOLD(...) ALL_HOLD(cr_expect_eq, __VA_ARGS__)
+#define MUST_HOLD(...) ALL_HOLD(cr_assert_eq, __VA_ARGS__)
+#define ALL_HOLD(equal, ...)                                                                                           \
+    do {                                                                                                               \
+        const bool held[] = {__VA_ARGS__};                                                                             \
+        const size_t held_count = sizeof held;                                                                         \
+        equal(count_held(held, held_count), held_count, "condition %zu of %s", 1 + count_held(held, held_count),       \
+              #__VA_ARGS__);                                                                                           \
+    } while (0)
+static inline size_t count_held(const bool *held, size_t count)
+{
+    size_t n = 0;
+    while (n < count && held[n]) n++;
+    return n;
+}
+
+/* {.a = 1, .b = 2}, in lines that clang-format fills. */
+#define FIELDS(...)                                                                                                    \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
+
 /* OWN(qc_graph) *g = ...: freed at the end of the scope; see base/scope.h. */
 #define OWN(type) __attribute__((cleanup(own_##type), unused)) struct type
 #define OWNED(type, end)                                                                                               \
@@ -82,5 +105,10 @@ OWNED(qc_variants, qc_variants_free)
 OWNED(qc_weight_rounding, qc_weight_rounding_free)
 OWNED(qc_writer, qc_writer_free)
 
+/* The arena of this thread, which lives as long as its process: for a case that needs one until its end. */
+struct qc_arena *test_arena(void);
+
 /* Reads a graph; ends the test if the text is wrong. */
 struct qc_graph *test_graph(const char *text);
+/* Adds a quantizer that is bound to one scale. */
+qc_id test_quantizer(struct qc_graph *g, const char *name, enum qc_dtype t, bool weight, float scale, int32_t zero);

@@ -383,12 +383,6 @@ static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, c
     return QC_HAND_OVER(ok, out, im.g, qc_graph_free);
 }
 
-bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
-                           const char *folder, struct qc_status *st)
-{
-    return qc_onnx_import_memory_with(out, info, bytes, size, folder, &(struct qc_import_options){0}, st);
-}
-
 static bool import_source(struct qc_graph **out, struct qc_model_info *info, const struct source *from,
                           const char *folder, const struct qc_import_options *o, struct qc_status *st)
 {
@@ -408,11 +402,6 @@ bool qc_onnx_import_memory_with(struct qc_graph **out, struct qc_model_info *inf
                                 const char *folder, const struct qc_import_options *o, struct qc_status *st)
 {
     return import_source(out, info, &(struct source){.bytes = bytes, .size = size}, folder, o, st);
-}
-
-bool qc_onnx_import(struct qc_graph **out, struct qc_model_info *info, const char *path, struct qc_status *st)
-{
-    return qc_onnx_import_with(out, info, path, &(struct qc_import_options){0}, st);
 }
 
 /* Large files are mapped, so that they take no memory. */

@@ -45,7 +45,7 @@ bool qc_progress_check(struct qc_progress *p, struct qc_status *st);
 /* The inputs of a job: a model, samples, statistics; in files or in memory. Everything is borrowed and must outlive the
    job. */
 
-/* A model in memory, as qc_onnx_import returns it; sha256 and bytes are for the report. */
+/* A model in memory, as qc_onnx_import_with returns it; sha256 and bytes are for the report. */
 struct qc_model_at_hand {
     const struct qc_graph *graph;
     const struct qc_model_info *info;

@@ -24,7 +24,8 @@ struct qc_model {
 };
 
 /* Opens a model, with the memory limit of the options. A TensorFlow Lite model is recognized by its content. Warnings
-   of the import go to w (may be NULL). Errors: as qc_onnx_import, qc_tflite_import; QC_BAD_INPUT for an HDF5 file. */
+   of the import go to w (may be NULL). Errors: as qc_onnx_import_with, qc_tflite_import; QC_BAD_INPUT for an HDF5 file.
+ */
 bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, const struct qc_options *o,
                    struct qc_warnings *w, struct qc_status *st);
 /* Fails with QC_UNSUPPORTED if the model has operators that are not in the graph; the message names all of them. */

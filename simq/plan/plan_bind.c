@@ -397,23 +397,6 @@ out:
     return ok;
 }
 
-<<<<<<< HEAD
-=======
-static bool same_qparams(const struct qc_scales *a, const struct qc_scales *b)
-{
-    return a->identity ? b->identity : a->qparams == b->qparams;
-}
-
-/* Binds a kernel on stored integers. */
-static bool bind_integer(struct work *w, struct qc_plan_binding *b, const struct qc_kernel *kernel,
-                         struct qc_status *st)
-{
-    w->def.kernel = kernel;
-    return gather_binding(w, b, st) && turn_constants(w, b, st) &&
-           place_outputs(w, b, b->g->nodes[w->node].outputs, st) && qc_plan_emit(b, &w->def, st);
-}
-
->>>>>>> parent of 501e4b92 (Functions used once whose body says what they do stand in their callers)
 /* Binds an op that computes: with a kernel on affine values if there is one, else as dequantize, the real op,
    quantize. */
 static bool bind_computing(struct work *w, struct qc_plan_binding *b, struct qc_status *st)
@@ -471,9 +454,12 @@ static bool bind_step(struct qc_plan_binding *b, qc_id node, struct qc_status *s
     const struct qc_kernel *integer = NULL;
     if (affine && !integer_kernel(&integer, w, b, st))
         ok = false;
-    else if (integer)
-        ok = bind_integer(w, b, integer, st);
-    else if (affine && (how == QC_AFFINE_MERGE || how == QC_AFFINE_NONE))
+    else if (integer) {
+        /* Binds a kernel on stored integers. */
+        w->def.kernel = integer;
+        ok = gather_binding(w, b, st) && turn_constants(w, b, st) &&
+             place_outputs(w, b, b->g->nodes[w->node].outputs, st) && qc_plan_emit(b, &w->def, st);
+    } else if (affine && (how == QC_AFFINE_MERGE || how == QC_AFFINE_NONE))
         ok = bind_computing(w, b, st);
     else
         ok = bind_moving(w, b, st);

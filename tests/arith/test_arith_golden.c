@@ -90,15 +90,10 @@ static bool requantize_line(const char *line)
         return false;
     struct qc_arena *a = qc_arena_new();
     const float weight = of_bits(sw);
-    const struct qc_requantize_def d = {.contract = contract_of(contract),
-                                        .source = (enum qc_requantize_source)index_of(source, sources, 4),
-                                        .input_scale = of_bits(sx),
-                                        .input_zero_point = zx,
-                                        .count = 1,
-                                        .weight_scale = &weight,
-                                        .divisor = n,
-                                        .output = {.scale = of_bits(sy), .zero_point = zy},
-                                        .levels = {.lo = lo, .hi = hi}};
+    const struct qc_requantize_def d =
+        FIELDS(.contract = contract_of(contract), .source = (enum qc_requantize_source)index_of(source, sources, 4),
+               .input_scale = of_bits(sx), .input_zero_point = zx, .count = 1, .weight_scale = &weight, .divisor = n,
+               .output = {.scale = of_bits(sy), .zero_point = zy}, .levels = {.lo = lo, .hi = hi});
     struct qc_requantizer r;
     cr_assert(qc_requantizer_of(&r, &d, a, ST), "%s", line);
     const int32_t got = qc_requantize_one(&r, 0, acc);

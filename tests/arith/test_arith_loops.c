@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The loops of arith/ against their scalar functions: random qparams, sums, channels and lengths. */
-
 #include "arith/qbinary.h"
 #include "arith/requantize.h"
 #include "tests/check.h"
@@ -35,15 +34,14 @@ Test(arith_loops, requantize_loops_give_the_bits_of_the_scalar_function)
         float weights[LENGTH];
         int32_t x[LENGTH], y[LENGTH + 1];
         const struct qc_levels levels = random_levels(&state);
-        struct qc_requantize_def d = {.contract = (enum qc_contract)(round % QC_CONTRACT_COUNT),
-                                      .source = (enum qc_requantize_source)(test_random(&state) % 4),
-                                      .input_scale = random_scale(&state, -12, 4),
-                                      .count = test_random(&state) % 2 ? 1 : LENGTH,
-                                      .weight_scale = weights,
-                                      .divisor = between(&state, 1, 100),
-                                      .output = {.scale = random_scale(&state, -6, 4),
-                                                 .zero_point = between(&state, levels.lo, levels.hi)},
-                                      .levels = levels};
+        struct qc_requantize_def d =
+            FIELDS(.contract = (enum qc_contract)(round % QC_CONTRACT_COUNT),
+                   .source = (enum qc_requantize_source)(test_random(&state) % 4),
+                   .input_scale = random_scale(&state, -12, 4), .count = test_random(&state) % 2 ? 1 : LENGTH,
+                   .weight_scale = weights, .divisor = between(&state, 1, 100),
+                   .output = {.scale = random_scale(&state, -6, 4),
+                              .zero_point = between(&state, levels.lo, levels.hi)},
+                   .levels = levels);
         const bool product = d.source == QC_FROM_PRODUCT || d.source == QC_FROM_DENSE;
         for (int i = 0; i < LENGTH; i++) weights[i] = random_scale(&state, -30, 8);
         if (d.source == QC_FROM_QUANTIZER) {
@@ -86,12 +84,9 @@ Test(arith_loops, quantizers_are_requantized_in_two_float_steps)
         QC_ARENA_SCOPE *a = qc_arena_new();
         int32_t x[LENGTH], y[LENGTH];
         const float sy = random_scale(&state, -6, 4), sx = sy * (0.5f + (float)between(&state, 0, 2));
-        const struct qc_requantize_def d = {.contract = QC_CONTRACT_ONNX,
-                                            .source = QC_FROM_QUANTIZER,
-                                            .input_scale = sx,
-                                            .count = 1,
-                                            .output = {.scale = sy},
-                                            .levels = {-32768, 32767}};
+        const struct qc_requantize_def d =
+            FIELDS(.contract = QC_CONTRACT_ONNX, .source = QC_FROM_QUANTIZER, .input_scale = sx, .count = 1,
+                   .output = {.scale = sy}, .levels = {-32768, 32767});
         struct qc_requantizer r;
         struct qc_requantize_loop loop;
         cr_assert(qc_requantizer_of(&r, &d, a, ST) && qc_requantize_loop_of(&loop, &r, a, ST));
@@ -202,15 +197,11 @@ Test(arith_loops, float_steps_are_the_same_in_every_storage)
 
 Test(arith_loops, levels_of_32_bits_are_refused)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    const struct qc_requantize_def d = {.contract = QC_CONTRACT_TFLITE,
-                                        .source = QC_FROM_QUANTIZER,
-                                        .input_scale = 1,
-                                        .count = 1,
-                                        .output = {.scale = 0.5f},
-                                        .levels = {.lo = INT32_MIN, .hi = INT32_MAX}};
+    const struct qc_requantize_def d =
+        FIELDS(.contract = QC_CONTRACT_TFLITE, .source = QC_FROM_QUANTIZER, .input_scale = 1, .count = 1,
+               .output = {.scale = 0.5f}, .levels = {.lo = INT32_MIN, .hi = INT32_MAX});
     struct qc_requantizer r;
     struct qc_requantize_loop loop;
-    cr_assert(qc_requantizer_of(&r, &d, a, ST) && !qc_requantize_loop_of(&loop, &r, a, ST));
+    cr_assert(qc_requantizer_of(&r, &d, test_arena(), ST) && !qc_requantize_loop_of(&loop, &r, test_arena(), ST));
     cr_assert_eq(failure.code, QC_UNSUPPORTED);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Floating-point levels. Reference: the Python package ml_dtypes 0.6, after numpy's clip, with astype. */
-
 #include "arith/float_level.h"
 #include "arith/real_steps.h"
 #include "tests/check.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* vpmaddubsw by hand. */
-
 #include "arith/contract.h"
 #include "tests/check.h"
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "base/arena.h"
 #include "base/checked.h"
 #include "tests/check.h"
@@ -70,8 +69,7 @@ Test(checked, overflow_leaves_the_output_alone)
     cr_assert_not(qc_mul_size(&s, SIZE_MAX / 2 + 1, 2));
     cr_assert_not(qc_add_i64(&v, INT64_MAX, 1));
     cr_assert_not(qc_mul_i64(&v, INT64_MIN, -1));
-    cr_assert_eq(s, 5);
-    cr_assert_eq(v, 6);
+    MUST_HOLD(s == 5, v == 6);
     cr_assert(qc_mul_size(&s, SIZE_MAX / 2, 2));
     cr_assert_eq(s, SIZE_MAX - 1);
     cr_assert(qc_add_i64(&v, INT64_MIN, INT64_MAX));

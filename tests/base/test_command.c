@@ -5,25 +5,13 @@
 #include "base/command.h"
 #include "tests/check.h"
 
-static struct qc_arena *arena;
-
-static void set_up(void)
-{
-    arena = qc_arena_new();
-}
-
-static void tear_down(void)
-{
-    qc_arena_free(arena);
-}
-
-TestSuite(command, .init = set_up, .fini = tear_down, .timeout = 60);
+TestSuite(command, .timeout = 60);
 
 static void expect_words(const char *text, size_t count, const char *const *expected)
 {
     const char **words;
     size_t n;
-    MUST(qc_command_split(&words, &n, text, arena, ST));
+    MUST(qc_command_split(&words, &n, text, test_arena(), ST));
     cr_assert_eq(n, count, "%s: %zu words", text, n);
     for (size_t i = 0; i < n; i++) cr_expect_str_eq(words[i], expected[i]);
     cr_expect_null(words[n]);
@@ -43,7 +31,7 @@ Test(command, refuses_what_is_no_command)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const char **words;
         size_t n;
-        REFUSES_ROW(wrong[i], qc_command_split(&words, &n, wrong[i], arena, ST), QC_USAGE, "");
+        REFUSES_ROW(wrong[i], qc_command_split(&words, &n, wrong[i], test_arena(), ST), QC_USAGE, "");
     }
 }
 
@@ -51,8 +39,8 @@ static bool run(const char **out, const char *text, const char *file, struct qc_
 {
     const char **words;
     size_t n;
-    cr_assert(qc_command_split(&words, &n, text, arena, st), "%s", st->message);
-    return qc_command_run(out, words, file, NULL, NULL, arena, st);
+    cr_assert(qc_command_split(&words, &n, text, test_arena(), st), "%s", st->message);
+    return qc_command_run(out, words, file, NULL, NULL, test_arena(), st);
 }
 
 Test(command, gets_the_file_in_every_place_and_no_shell)
@@ -105,8 +93,8 @@ Test(command, is_killed_with_all_that_it_started)
     size_t n;
     const int fd = mkstemp(path);
     cr_assert_geq(fd, 0);
-    MUST(qc_command_split(&words, &n, "sh -c 'sleep 1000 & echo $! >$0; wait' {}", arena, ST));
-    REFUSES(qc_command_run(&out, words, path, stop, &asked, arena, ST), QC_INTERRUPTED, "");
+    MUST(qc_command_split(&words, &n, "sh -c 'sleep 1000 & echo $! >$0; wait' {}", test_arena(), ST));
+    REFUSES(qc_command_run(&out, words, path, stop, &asked, test_arena(), ST), QC_INTERRUPTED, "");
     FILE *f = fopen(path, "r");
     cr_assert(f && fgets(text, sizeof text, f), "it has started its child");
     fclose(f);
@@ -126,10 +114,7 @@ Test(command, is_killed_with_all_that_it_started)
 
 Test(command, last_number)
 {
-    cr_expect_eq(qc_last_number("1.5"), 1.5);
-    cr_expect_eq(qc_last_number("mean 3 ms, least 2.25 ms\n"), 2.25);
-    cr_expect_eq(qc_last_number("12.5ms"), 12.5);
-    cr_expect_eq(qc_last_number("1e-2 of int8"), 1e-2);
-    cr_expect(isnan(qc_last_number("int8 u_8 none\n")));
-    cr_expect(isnan(qc_last_number("")));
+    HOLD(qc_last_number("1.5") == 1.5, qc_last_number("mean 3 ms, least 2.25 ms\n") == 2.25,
+         qc_last_number("12.5ms") == 12.5, qc_last_number("1e-2 of int8") == 1e-2,
+         isnan(qc_last_number("int8 u_8 none\n")), isnan(qc_last_number("")));
 }

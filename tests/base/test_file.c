@@ -62,8 +62,7 @@ static const char *read_text(const char *path)
     void *data;
     size_t size;
     MUST(qc_file_read(&data, &size, path, arena, ST));
-    cr_assert_eq(((char *)data)[size], 0);
-    cr_assert_eq(strlen(data), size);
+    MUST_HOLD(((char *)data)[size] == 0, strlen(data) == size);
     return data;
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The memo: keys, the budget, clearing, threads. */
-
 #include "base/memo.h"
 #include "base/pool.h"
 #include "tests/check.h"

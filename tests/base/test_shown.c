@@ -40,8 +40,7 @@ static void shows(const char *text, const char *want)
     FILE *f = open_memstream(&a, &n);
     const int columns = qc_print(f, "%s", text);
     fclose(f);
-    cr_expect_str_eq(a, want);
-    cr_expect(columns <= (int)strlen(want));
+    HOLD(strcmp(a, want) == 0, columns <= (int)strlen(want));
 }
 
 Test(shown, what_is_not_printable_is_escaped)

@@ -119,7 +119,7 @@ static bool read_model(struct qc_graph **g, const char *path, struct qc_status *
     struct qc_arena *a;
     void *text;
     size_t size;
-    if (n < 3 || strcmp(path + n - 3, ".ir") != 0) return qc_onnx_import(g, NULL, path, st);
+    if (n < 3 || strcmp(path + n - 3, ".ir") != 0) return qc_onnx_import_with(g, NULL, path, &QC_IMPORT_INIT, st);
     if (!(a = qc_arena_new())) return qc_fail_memory(st, 0);
     const bool ok = qc_file_read(&text, &size, path, a, st) && qc_graph_parse(g, text, size, st);
     qc_arena_free(a);

@@ -43,7 +43,7 @@ void case_unlink(const char *path)
 struct qc_graph *case_model(const char *path)
 {
     struct qc_graph *g = NULL;
-    MUST(qc_onnx_import(&g, NULL, path, ST));
+    MUST(qc_onnx_import_with(&g, NULL, path, &QC_IMPORT_INIT, ST));
     return g;
 }
 
@@ -86,11 +86,10 @@ bool case_simulate(struct case_run *r, const struct qc_graph *g, const struct ca
 
 bool case_choose(struct case_run *r, const struct qc_calibration_options *options, struct qc_status *st)
 {
-    struct qc_collect_options collect = {.need = qc_need_of_scan(options->activation->need),
-                                         .observer = options->activation,
-                                         .observer_values = &options->activation_values,
-                                         .moments = options->moments,
-                                         .settings = options->settings};
+    struct qc_collect_options collect =
+        FIELDS(.need = qc_need_of_scan(options->activation->need), .observer = options->activation,
+               .observer_values = &options->activation_values, .moments = options->moments,
+               .settings = options->settings);
     OWN(qc_collection) *seen = NULL;
     struct qc_collect_cost cost;
     QC_ARENA_SCOPE *a = qc_arena_new();
@@ -117,11 +116,11 @@ bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *
                     struct qc_status *st)
 {
     struct case_run *r = out;
-    struct qc_calibration_options o = {.settings = &(struct qc_settings){.workers = s->workers,
-                                                                         .memory_limit = s->memory_limit,
-                                                                         .look_through = s->look_through,
-                                                                         .nonfinite_error = s->nonfinite_error},
-                                       .moments = s->moments};
+    struct qc_calibration_options o =
+        FIELDS(.settings =
+                   &(struct qc_settings)FIELDS(.workers = s->workers, .memory_limit = s->memory_limit,
+                                               .look_through = s->look_through, .nonfinite_error = s->nonfinite_error),
+               .moments = s->moments);
     *r = (struct case_run){0};
     if (!qc_observer_parse(&o.activation, &o.activation_values, s->method, st) ||
         !qc_observer_parse(&o.weight, &o.weight_values, s->weight_method, st) || !case_simulate(r, g, s, st))

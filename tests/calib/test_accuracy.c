@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "calib/metrics/accuracy.h"
 #include "calib_case.h"
 
@@ -54,12 +53,10 @@ Test(accuracy, top1_and_top5)
     for (unsigned workers = 1; workers <= 4; workers++) {
         struct qc_metric m;
         MUST(evaluate(&m, g, path, workers, ST));
-        cr_expect_eq(m.kind, QC_METRIC_TOP1);
-        cr_expect_str_eq(m.name, "top1");
+        HOLD(m.kind == QC_METRIC_TOP1, strcmp(m.name, "top1") == 0);
         cr_expect_eq(m.value, 3.0 / 8, "%g", m.value);
         cr_expect_eq(m.top5, 5.0 / 8, "%g", m.top5);
-        cr_expect_eq(m.samples, SAMPLES);
-        cr_expect(isnan(m.mse));
+        HOLD(m.samples == SAMPLES, isnan(m.mse));
         /* scipy.stats.binomtest(3, 8).proportion_ci(0.95, "exact" or "wilson") */
         cr_expect_float_eq(m.low, BY_BUILD(0.08523341, 0.13684429), 1e-7);
         cr_expect_float_eq(m.high, BY_BUILD(0.75513678, 0.69425761), 1e-7);
@@ -86,17 +83,12 @@ Test(accuracy, of_sequences_is_by_position)
             "graph \"g\"\ninput %%1 \"x\" f32[N,%d,%d]\n%%2 \"y\" = Neg(%%1)\n%%3 \"z\" = Neg(%%2)\noutput \"z\" %%3\n",
             class_first ? C : T, class_first ? T : C));
         const struct case_data sets[2] = {
-            {.name = "x",
-             .dtype = QC_F32,
-             .values = class_first ? &turned[0][0][0] : &x[0][0][0],
-             .rank = 2,
-             .dims = {class_first ? C : T, class_first ? T : C}},
+            FIELDS(.name = "x", .dtype = QC_F32, .values = class_first ? &turned[0][0][0] : &x[0][0][0], .rank = 2,
+                   .dims = {class_first ? C : T, class_first ? T : C}),
             {.name = "labels", .dtype = QC_I64, .values = labels, .rank = 1, .dims = {T}}};
         case_write(path, sets, 2, SAMPLES);
         MUST(evaluate(&m, g, path, 2, ST));
-        cr_expect_eq(m.samples, SAMPLES);
-        cr_expect_eq(m.positions, 4);
-        cr_expect_eq(m.value, 3.0 / 4);
+        HOLD(m.samples == SAMPLES, m.positions == 4, m.value == 3.0 / 4);
         /* then ln 3; the row that sums to one is taken for probabilities: -ln 0.5 */
         cr_expect_float_eq(m.nll, (0.46436878 + 3.09492296 + 1.09861229 + 0.69314718) / 4, 1e-7, "%.9g", m.nll);
         case_unlink(path);
@@ -215,8 +207,7 @@ Test(accuracy, of_a_target_is_mse_and_psnr)
             cr_expect_float_eq(m.mse, cases[i].mse, 1e-15, "%s: mse %.17g, not %.17g", cases[i].what, m.mse,
                                cases[i].mse);
             cr_expect_float_eq(m.value, -10 * log10(cases[i].mse), 1e-12);
-            cr_expect_eq(m.samples, SAMPLES);
-            cr_expect(isnan(m.top5) && isnan(m.low) && isnan(m.high));
+            HOLD(m.samples == SAMPLES, isnan(m.top5) && isnan(m.low) && isnan(m.high));
         }
     }
 }
@@ -273,10 +264,8 @@ Test(accuracy, guessing_is_known)
     } cases[] = {{0.1, 10, 100, true}, {0.18, 10, 100, true}, {0.2, 10, 100, false}, {0.1, 10, 49, false},
                  {0.5, 2, 100, true},  {0.6, 2, 100, false},  {1, 1, 100, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct qc_metric m = {.kind = QC_METRIC_TOP1,
-                                    .value = cases[i].value,
-                                    .classes = cases[i].classes,
-                                    .samples = cases[i].samples};
+        const struct qc_metric m = FIELDS(.kind = QC_METRIC_TOP1, .value = cases[i].value, .classes = cases[i].classes,
+                                          .samples = cases[i].samples);
         cr_expect_eq(qc_metric_is_chance_level(&m), cases[i].chance, "%g of %zu classes, %zu samples", cases[i].value,
                      cases[i].classes, cases[i].samples);
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Cached activations are read back unchanged, with whole units in any number of blocks: in memory that others released,
    in their own memory, and in files. */
-
 #include "calib/sequential/sequential_parts.h"
 #include "graph/types/number_format.h"
 #include "tests/check.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Scales of weights in blocks: the same bits on every instruction set, and with only some outputs. */
-
 #include "base/simd.h"
 #include "calib/ranges/calibrate_parts.h"
 #include "calib/weights/round_weights.h"

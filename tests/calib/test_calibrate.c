@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "calib_case.h"
 
 /* ---- The same result for any number of workers and any order of samples ---- */
@@ -123,9 +122,7 @@ Test(calibrate, minmax_is_what_the_data_say)
                            scale);
         cr_expect_eq(s->zero_point[0], (int32_t)nearbyint(-lo[k] / scale), "%s: %d", quantizers[k], s->zero_point[0]);
         const struct qc_choice *c = &r.calibration->choices[case_quantizer(r.simulated, quantizers[k])];
-        cr_expect_eq(c->seen.count, SAMPLES * 2 * PIXELS);
-        cr_expect_eq(c->seen.samples, SAMPLES);
-        cr_expect_str_eq(c->method, "minmax");
+        HOLD(c->seen.count == SAMPLES * 2 * PIXELS, c->seen.samples == SAMPLES, strcmp(c->method, "minmax") == 0);
         cr_expect_float_eq(c->range.hi, hi[k], 1e-6 * hi[k]);
         cr_expect_float_eq(c->range.lo, lo[k], 1e-6 * fabs(lo[k]));
     }
@@ -147,8 +144,7 @@ Test(calibrate, per_tensor_weights_have_one_scale)
     write_images(path, x, 1, 3);
     MUST(case_calibrate(&r, g, path, &setup, ST));
     const struct qc_qparams *w = &r.simulated->qparams_of[case_quantizer(r.simulated, "w")];
-    cr_expect_eq(w->count, 1);
-    cr_expect_eq(w->scale[0], 2.0f / 127);
+    HOLD(w->count == 1, w->scale[0] == 2.0f / 127);
 }
 
 Test(calibrate, a_clamp_decides_the_range_and_shared_values_have_one_quantizer)
@@ -165,8 +161,7 @@ Test(calibrate, a_clamp_decides_the_range_and_shared_values_have_one_quantizer)
     write_images(path, x, 1, 100);
     MUST(case_calibrate(&r, g, path, &setup, ST));
     const struct qc_qparams *s = &r.simulated->qparams_of[case_quantizer(r.simulated, "r")];
-    cr_expect_eq(s->scale[0], 6.0f / 255);
-    cr_expect_eq(s->zero_point[0], 0);
+    HOLD(s->scale[0] == 6.0f / 255, s->zero_point[0] == 0);
     for (qc_id id = 1; id <= r.simulated->qparams_count; id++) cr_expect_str_neq(r.simulated->qparams_of[id].name, "c");
 }
 
@@ -188,11 +183,8 @@ Test(calibrate, values_that_are_no_numbers_are_counted_and_named)
         MUST(case_calibrate(&r, g, path, &setup, ST));
         qc_id quantizer = case_quantizer(r.simulated, "x");
         const struct qc_tally *t = &r.calibration->choices[quantizer].seen;
-        cr_expect_eq(t->nan, 1);
-        cr_expect_eq(t->pos_inf, 1);
-        cr_expect_eq(t->neg_inf, 1);
-        cr_expect_eq(t->count, SAMPLES * 2 * PIXELS - 3);
-        cr_expect_eq(t->first_bad_sample, 3);
+        HOLD(t->nan == 1, t->pos_inf == 1, t->neg_inf == 1, t->count == SAMPLES * 2 * PIXELS - 3,
+             t->first_bad_sample == 3);
         cr_assert_gt(r.calibration->warnings.count, 0);
         const char *w = r.calibration->warnings.lines[0];
         cr_expect(strstr(w, path) && strstr(w, "'x'") && strstr(w, "1 NaN") && strstr(w, "2 infinite") &&
@@ -232,8 +224,7 @@ Test(calibrate, data_of_nothing_but_zero_give_scale_1_and_of_nan_none)
         for (int i = 0; ok && i < 2; i++) {
             const struct qc_qparams *s = &r.simulated->qparams_of[case_quantizer(r.simulated, quantizers[i])];
             bool warned = false;
-            cr_expect_eq(s->scale[0], 1);
-            cr_expect_eq(s->zero_point[0], 0);
+            HOLD(s->scale[0] == 1, s->zero_point[0] == 0);
             for (size_t w = 0; w < r.calibration->warnings.count; w++)
                 warned = warned || (strstr(r.calibration->warnings.lines[w], "zero in every sample") &&
                                     strstr(r.calibration->warnings.lines[w], quantizers[i]));
@@ -309,8 +300,7 @@ Test(weights, symmetric_ones_without_a_sign_have_one_zero_point)
         cr_assert_eq(w->count, 4);
         for (size_t c = 0; c < 4; c++)
             cr_expect_eq(w->zero_point[c], types[i].zero, "channel %zu: zero point %d", c, w->zero_point[c]);
-        cr_expect_eq(w->scale[0], 1 / types[i].steps);
-        cr_expect_eq(w->scale[2], 2 / types[i].steps);
+        HOLD(w->scale[0] == 1 / types[i].steps, w->scale[2] == 2 / types[i].steps);
     }
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Gains of channels against the effect of the error of one element on the outputs of the layers, element by element. */
-
 #include "calib/ranges/calibrate_parts.h"
 #include "calib_case.h"
 #include "simq/plan/plan.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Quantizers with a scale per channel, and ranges by the errors of the following layers. */
-
 #include "calib_case.h"
 
 enum { SAMPLES = 24, CHANNELS = 4, PIXELS = 9, IMAGE = CHANNELS * PIXELS };
@@ -155,10 +154,9 @@ Test(channel_quantizers, statistics_without_channels_are_an_error)
     struct case_run r = {0};
     OWN(qc_collection) *seen = NULL;
     struct qc_calibration *c = NULL;
-    struct qc_calibration_options o = {.activation = qc_observer_find("output"),
-                                       .weight = qc_observer_find("minmax"),
-                                       .settings = CASE_WORKERS(1),
-                                       .channels = true};
+    struct qc_calibration_options o =
+        FIELDS(.activation = qc_observer_find("output"), .weight = qc_observer_find("minmax"),
+               .settings = CASE_WORKERS(1), .channels = true);
     const char *const names[] = {"x"};
     MUST(case_simulate(&r, g, &setup, ST) && qc_collection_new(&seen, 1, names, QC_NEED_HISTOGRAM, ST));
     cr_expect(!qc_choose(&c, r.simulated, seen, "a.h5", &o, ST) && failure.code == QC_USAGE &&

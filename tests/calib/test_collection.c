@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "calib/statistics/statistics.h"
 #include "calib_case.h"
 
@@ -46,11 +45,9 @@ static struct qc_settings settings;
 static struct qc_collect_options options_of(const char *data_sha, unsigned workers)
 {
     settings = (struct qc_settings){.workers = workers};
-    return (struct qc_collect_options){.model_sha256 = model_sha,
-                                       .data_sha256 = data_sha,
-                                       .inputs = "input: input\n",
-                                       .need = QC_NEED_HISTOGRAM,
-                                       .settings = &settings};
+    return (struct qc_collect_options)FIELDS(.model_sha256 = model_sha, .data_sha256 = data_sha,
+                                             .inputs = "input: input\n", .need = QC_NEED_HISTOGRAM,
+                                             .settings = &settings);
 }
 
 static struct qc_collection *collect(const struct setting *s, size_t shard, size_t shards, unsigned workers)
@@ -214,8 +211,7 @@ Test(collection, extremes_know_their_sample)
     }
     const struct qc_histogram *h = qc_collection_find(fresh[0], s.g->inputs[0].name);
     cr_assert(h);
-    cr_expect_eq(h->tally.max, max);
-    cr_expect_eq(h->tally.max_sample, where);
+    HOLD(h->tally.max == max, h->tally.max_sample == where);
     free(x);
     qc_dataset_scratch_free(scratch);
     for (int turn = 0; turn < 2; turn++)
@@ -337,9 +333,8 @@ Test(collection, what_does_not_belong_together_is_refused)
                 o.model_sha256 = cases[i].model;
                 o.inputs = cases[i].inputs;
                 o.need = cases[i].need;
-                some = (struct qc_selection){.samples = cases[i].samples,
-                                             .shard = cases[i].shard,
-                                             .shards = cases[i].shards};
+                some = (struct qc_selection)FIELDS(.samples = cases[i].samples, .shard = cases[i].shard,
+                                                   .shards = cases[i].shards);
             }
             MUST(qc_dataset_select(s.data, &some, ST));
             MUST(qc_collect(&c[k], NULL, s.g, k ? cases[i].count : 4, s.values, s.names, s.data, &o, ST));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Compensated rounding against brute force and against the published form with the inverse. */
-
 #include "calib/weights/compensation.h"
 #include "calib_case.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weights that compensate errors of their input, against the equations that define them. */
-
 #include "calib/moments/moments_kernel.h"
 #include "calib/weights/compensation.h"
 #include "calib_case.h"
@@ -92,10 +91,9 @@ static void expect_parts_apart(const struct qc_second_moments_layer *l, size_t w
         qc_crossed_read(&each[k], mean, mean + w, l, k ? judge : fit, k ? judge : fit, true);
         cr_expect_not(each[k].held);
     }
-    cr_expect(both.held);
-    cr_expect(memcmp(each[0].h, each[1].h, square) && memcmp(each[0].cross, each[1].cross, square));
-    cr_expect(!memcmp(both.h, each[0].h, square) && !memcmp(both.cross, each[0].cross, square));
-    cr_expect(!memcmp(both.held_h, each[1].h, square) && !memcmp(both.held_cross, each[1].cross, square));
+    HOLD(both.held, memcmp(each[0].h, each[1].h, square) && memcmp(each[0].cross, each[1].cross, square),
+         !memcmp(both.h, each[0].h, square) && !memcmp(both.cross, each[0].cross, square),
+         !memcmp(both.held_h, each[1].h, square) && !memcmp(both.held_cross, each[1].cross, square));
     qc_crossed_free(&both);
     for (size_t k = 0; k < 2; k++) qc_crossed_free(&each[k]);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ranges extend to the expected values of unseen samples. */
-
 #include "arith/float_level.h"
 #include "calib/ranges/quantizer_channels.h"
 #include "calib_case.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ranges from few samples. */
-
 #include "calib/ranges/quantizer_channels.h"
 #include "calib_case.h"
 

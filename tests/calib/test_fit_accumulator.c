@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Scales of weights that keep narrow accumulators from overflowing. */
-
 #include "calib/accumulator/fit_accumulator.h"
 #include "calib/metrics/accuracy.h"
 #include "calib/metrics/measure.h"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "arith/params.h"
 #include "calib/ranges/calibrate_parts.h"
 #include "tests/check.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The step of integer inputs does not depend on the order of the samples. */
-
 #include "calib/trials/trials.h"
 #include "datasets/arrays/memory_data.h"
 #include "tests/check.h"
@@ -18,14 +17,10 @@ static double step_in_data(const float *x, size_t units, size_t each, double mos
     OWN(qc_memory_data) *m = NULL;
     OWN(qc_dataset) *d = NULL;
     double step = -1, by_three = -1;
-    const struct qc_array array = {.name = "x",
-                                   .dtype = QC_F32,
-                                   .rank = 2,
-                                   .dims = (const int64_t[]){(int64_t)units, (int64_t)each}};
-    const struct qc_input_spec spec = {.name = "x",
-                                       .dtype = QC_F32,
-                                       .rank = 2,
-                                       .dims = (const int64_t[]){1, (int64_t)each}};
+    const struct qc_array array =
+        FIELDS(.name = "x", .dtype = QC_F32, .rank = 2, .dims = (const int64_t[]){(int64_t)units, (int64_t)each});
+    const struct qc_input_spec spec =
+        FIELDS(.name = "x", .dtype = QC_F32, .rank = 2, .dims = (const int64_t[]){1, (int64_t)each});
     MUST(qc_memory_data_new(&m, "rows", ST) && qc_memory_data_add(m, &array, x, ST));
     MUST(qc_dataset_open_memory(&d, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, ST));
     MUST(qc_input_step(&step, d, 0, most, 1, ST));

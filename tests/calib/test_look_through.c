@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Functions through which ranges are measured, in graphs from the passes. */
-
 #include "calib_case.h"
 
 #define HEAD                                                                                                           \

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Compensated rounding from few rows against the dense factor: the same integers, the same errors. */
-
 #include "calib/moments/moments_parts.h"
 #include "calib/weights/compensation.h"
 #include "calib_case.h"

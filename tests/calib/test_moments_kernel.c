@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The kernels against plain loops in 64 bits. */
-
 #include "calib/moments/moments_kernel.h"
 #include "calib_case.h"
 

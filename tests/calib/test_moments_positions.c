@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The number of positions of a sample that second moments use, and the values read there. */
-
 #include "calib/moments/moments_parts.h"
 #include "calib_case.h"
 
@@ -100,7 +99,6 @@ Test(moments_positions, samples_of_many_rows_share_a_buffer)
         qc_second_moments_read(h[k], mean[k], qc_second_moments_at(m[k], 0), 3, 0, 0);
         qc_second_moments_free(m[k]);
     }
-    cr_expect(!own[0] && own[1]);
-    cr_expect(memcmp(h[0], h[1], sizeof h[0]) == 0 && memcmp(mean[0], mean[1], sizeof mean[0]) == 0);
+    HOLD(!own[0] && own[1], memcmp(h[0], h[1], sizeof h[0]) == 0 && memcmp(mean[0], mean[1], sizeof mean[0]) == 0);
     cr_expect(mean[0][0] >= 999 && mean[0][0] <= 1001, "%g", mean[0][0]);
 }

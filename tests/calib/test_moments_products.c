@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sums of products in 32 bits and in 64 are the same numbers. */
-
 #include "calib/moments/moments_parts.h"
 #include "calib_case.h"
 

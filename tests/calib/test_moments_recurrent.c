@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Moments of recurrent layers against sums computed one by one. */
-
 #include "calib/moments/second_moments.h"
 #include "tests/check.h"
 
@@ -38,9 +37,8 @@ static struct qc_graph *graph_of(int64_t ways, int64_t hidden, int64_t layout)
     const struct qc_shape x = layout ? QC_SHAPE(BATCH, STEPS, INPUT) : QC_SHAPE(STEPS, BATCH, INPUT),
                           w = QC_SHAPE(ways, 3 * hidden, INPUT), r = QC_SHAPE(ways, 3 * hidden, hidden);
     const qc_id inputs[] = {qc_graph_add_input(g, "x", QC_F32, &x, &st), constant(g, "w", &w), constant(g, "r", &r)};
-    const struct qc_attr attrs[] = {{.name = "direction",
-                                     .kind = QC_ATTR_STRING,
-                                     .s = ways == 2 ? "bidirectional" : "reverse"},
+    const struct qc_attr attrs[] = {FIELDS(.name = "direction", .kind = QC_ATTR_STRING,
+                                           .s = ways == 2 ? "bidirectional" : "reverse"),
                                     QC_INT("layout", layout)};
     const char *name = "y";
     const struct qc_node_def def = {
@@ -85,8 +83,7 @@ Test(moments_recurrent, of_inputs_and_of_the_states_of_each_direction)
         const struct qc_second_moments_layer *w = qc_second_moments_of_recurrent(m, 1, QC_MOMENTS_INPUT),
                                              *r = qc_second_moments_of_recurrent(m, 1, QC_MOMENTS_STATE);
         cr_assert(w && r && qc_second_moments_count(m) == 2, "%s", cases[k].what);
-        cr_expect_eq(w->value, g->inputs[0].value);
-        cr_expect(w->groups == 1 && w->columns == INPUT && w->outputs == r->outputs);
+        HOLD(w->value == g->inputs[0].value, w->groups == 1 && w->columns == INPUT && w->outputs == r->outputs);
         struct qc_view v = qc_view_of(QC_F32, &g->values[r->value].type.shape, QC_LAYOUT_ROW, NULL);
         const size_t n = (size_t)(STEPS * BATCH * cases[k].ways * cases[k].hidden);
         QC_FREED float *y = malloc(n * sizeof *y);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* --weight-method output against the definition: the layer is computed on all samples with every candidate's weights.
  */
-
 #include "arith/params.h"
 #include "calib_case.h"
 

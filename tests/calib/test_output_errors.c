@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Errors of the outputs alone, and cached outputs of the float network. */
-
 #include "calib/metrics/measure.h"
 #include "calib/statistics/collection.h"
 #include "calib_case.h"
@@ -107,10 +106,8 @@ Test(output_errors, collecting_leaves_the_outputs_of_the_float_network)
     calibrate(&r, &g);
     MUST(case_simulate(&unbound, g, &setup, ST));
     MUST(qc_known_outputs_new(&known, 1, QC_KNOWN_IN_MEMORY, NULL, ST));
-    const struct qc_collect_options o = {.need = QC_NEED_EXTREMES,
-                                         .keys = keys,
-                                         .known = known,
-                                         .settings = CASE_WORKERS(2)};
+    const struct qc_collect_options o =
+        FIELDS(.need = QC_NEED_EXTREMES, .keys = keys, .known = known, .settings = CASE_WORKERS(2));
     MUST(qc_collect(&c, NULL, unbound.simulated, 0, NULL, NULL, r.data, &o, ST));
     for (size_t u = 0; u < SAMPLES; u++) cr_expect(keys[u] && qc_known_outputs_find(known, keys[u]), "unit %zu", u);
     const struct qc_error alone = errors_of(NULL, NULL, r.normalised, &r, 1),

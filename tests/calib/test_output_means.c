@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Biases of the layers that compute the outputs. */
-
 #include "calib/trials/trials.h"
 #include "calib_case.h"
 

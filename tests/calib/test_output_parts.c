@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Parts of outputs that a Concat joins: where they lie, and which elements are compared. */
-
 #include "calib/metrics/compare.h"
 #include "calib_case.h"
 
@@ -66,9 +65,8 @@ Test(output_parts, too_many_are_one)
     for (int i = 0; i < QC_OUTPUT_PARTS; i++) strcat(text, ", %2");
     strcat(text, ") {axis=1}\noutput \"y\" %3\n");
     OWN(qc_graph) *g = test_graph(text);
-    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_output_parts parts;
-    cr_assert(qc_output_parts_of(&parts, g, a, ST) && parts.count == 1 && !parts.of[0].join);
+    cr_assert(qc_output_parts_of(&parts, g, test_arena(), ST) && parts.count == 1 && !parts.of[0].join);
 }
 
 /* Elements 100 * i + 10 * j + k of [2,3,4]; the part is rows 1 and 2 of the middle axis and columns 1 and 2. */

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Data of observers for each sample: series and states, filled in any order and by several threads. */
-
 #include "base/pool.h"
 #include "calib/statistics/collection.h"
 #include "calib_case.h"
@@ -115,8 +114,7 @@ Test(per_sample, a_merge_that_fails_is_an_error_and_leaks_nothing)
     float good = 1, bad = -1;
     MUST(qc_per_sample_new(&p, &text_observer, &no_values, 1, ST));
     cr_assert(qc_per_sample_take(p, 0, 0, &good, 1, ST) && qc_per_sample_take(p, 0, 3, &bad, 1, ST));
-    cr_assert(!qc_per_sample_take(p, 0, 2, &good, 1, ST));
-    MUST(strstr(failure.message, "plugin 'text': merge failed with code 7"));
+    FAILS(qc_per_sample_take(p, 0, 2, &good, 1, ST), "plugin 'text': merge failed with code 7");
     qc_per_sample_free(p);
 }
 
@@ -143,9 +141,8 @@ Test(per_sample, series_are_in_sample_order_and_join_by_sample)
     cr_assert(qc_extremes_table_join(&series, all, 0, ST) && qc_extremes_table_join(&series, all, 1, ST));
     cr_assert_eq(series.count, 3);
     const struct qc_extremes *e = series.items;
-    cr_assert(e[0].sample == 2 && e[0].min == -3 && e[0].max == 4);
-    cr_assert(e[1].sample == 9 && e[1].min == -1 && e[1].max == 2);
-    cr_assert(e[2].sample == 30 && e[2].min == 8 && e[2].max == 8);
+    MUST_HOLD(e[0].sample == 2 && e[0].min == -3 && e[0].max == 4, e[1].sample == 9 && e[1].min == -1 && e[1].max == 2,
+              e[2].sample == 30 && e[2].min == 8 && e[2].max == 8);
     MUST(qc_series_add_constant(&series, constant, 2, ST));
     cr_assert(series.items[1].max == 2.5f && series.items[2].min == 1);
     free((void *)(uintptr_t)series.items);
@@ -185,8 +182,7 @@ Test(per_sample, ema_over_a_data_set_is_its_formula)
         const struct qc_choice *c = &r.calibration->choices[case_quantizer(r.simulated, "input")];
         cr_assert(c->range.lo == lo && c->range.hi == hi, "[%g, %g], expected [%g, %g]", c->range.lo, c->range.hi, lo,
                   hi);
-        cr_assert_str_eq(c->method, "ema");
-        cr_assert(isinf(c->known_lo) && c->curve && c->curve->count == 0);
+        MUST_HOLD(strcmp(c->method, "ema") == 0, isinf(c->known_lo) && c->curve && c->curve->count == 0);
         qc_dataset_scratch_free(scratch);
     }
 }

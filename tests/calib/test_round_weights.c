@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weights and biases computed from data, in the graph. */
-
 #include "calib/weights/round_weights.h"
 #include "calib/weights/round_weights_parts.h"
 #include "calib_case.h"
@@ -143,8 +142,7 @@ Test(round_weights, few_rows_are_believed_in_part)
 {
     enum { ROWS = 8, COLUMNS = 64, MADE = 32 };
     char *numbers = case_numbers(COLUMNS * MADE, 0.3f, 7), path[CASE_PATH];
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    OWN(qc_graph) *g = test_graph(qc_arena_printf(a, ST,
+    OWN(qc_graph) *g = test_graph(qc_arena_printf(test_arena(), ST,
                                                   "graph \"g\"\ninput %%1 \"x\" f32[N,64]\nconst %%2 \"w\" "
                                                   "f32[64,32] = %s\n%%3 \"y\" = MatMul(%%1, %%2)\noutput \"y\" "
                                                   "%%3\n",

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qc_calibrate_sequentially against its definition: for every quantizer the whole graph is run again over all samples,
  * with everything bound so far. */
-
 #include "calib/ranges/calibrate_parts.h"
 #include "calib/sequential/sequential.h"
 #include "calib_case.h"
@@ -94,11 +93,10 @@ struct bench {
 static void begin(struct bench *b, const struct model *m, const struct how *h)
 {
     struct case_setup setup = CASE_SETUP;
-    *b = (struct bench){.model = make(m),
-                        .settings = {.workers = h->workers ? h->workers : 1,
-                                     .compensate = true,
-                                     .correct_bias = h->bias},
-                        .options = {.settings = &b->settings}};
+    *b = (struct bench)
+        FIELDS(.model = make(m),
+               .settings = {.workers = h->workers ? h->workers : 1, .compensate = true, .correct_bias = h->bias},
+               .options = {.settings = &b->settings});
     cr_assert(case_simulate(&b->run, b->model, &setup, ST), "%s: %s", m->name, failure.message);
     cr_assert(
         qc_observer_parse(&b->options.activation, &b->options.activation_values, h->method ? h->method : "mse", ST) &&
@@ -213,14 +211,8 @@ static void run_whole(const struct bench *b, size_t count, const qc_id *values, 
     OWN(qc_plan) *plan = NULL;
     const struct qc_plan_options how = {.observed_count = count, .observed = at};
     MUST(qc_plan_new(&plan, g, qc_stream_shapes(g, b->run.data, a, ST), &how, ST));
-    const struct qc_stream stream = {.data = b->run.data,
-                                     .input_count = g->input_count,
-                                     .plan_count = 1,
-                                     .plans = {plan},
-                                     .workers = 1,
-                                     .keyed = true,
-                                     .observe = observe,
-                                     .user = w};
+    const struct qc_stream stream = FIELDS(.data = b->run.data, .input_count = g->input_count, .plan_count = 1,
+                                           .plans = {plan}, .workers = 1, .keyed = true, .observe = observe, .user = w);
     MUST(qc_stream_run(&stream, ST));
 }
 

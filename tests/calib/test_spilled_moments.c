@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Second moments in temporary files equal those in memory, bit for bit. */
-
 #include "calib/moments/moments_parts.h"
 #include "tests/check.h"
 

@@ -60,30 +60,22 @@ Test(stream, every_unit_is_run_once_by_one_worker)
         test_graph("graph \"g\"\ninput %1 \"x\" f32[N,4]\n%2 \"r\" = Relu(%1)\n%3 \"y\" = Neg(%2)\noutput \"y\" %3\n");
     CASE_FILE path[CASE_PATH];
     OWN(qc_dataset) *d = ramps(path, g);
-    QC_ARENA_SCOPE *a = qc_arena_new();
     const qc_id observed = qc_graph_find_value(g, "r");
     for (unsigned workers = 1; workers <= 4; workers++) {
         struct seen s = {.lock = PTHREAD_MUTEX_INITIALIZER};
         OWN(qc_plan) *plan = NULL;
-        const struct qc_shape *shapes = qc_stream_shapes(g, d, a, ST);
+        const struct qc_shape *shapes = qc_stream_shapes(g, d, test_arena(), ST);
         MUST(shapes &&
              qc_plan_new(&plan, g, shapes, &(struct qc_plan_options){.observed_count = 1, .observed = &observed}, ST));
-        struct qc_stream stream = {.data = d,
-                                   .input_count = 1,
-                                   .plan_count = 1,
-                                   .plans = {plan},
-                                   .workers = workers,
-                                   .observe = observe,
-                                   .unit = finish,
-                                   .user = &s};
+        struct qc_stream stream = FIELDS(.data = d, .input_count = 1, .plan_count = 1, .plans = {plan},
+                                         .workers = workers, .observe = observe, .unit = finish, .user = &s);
         MUST(qc_stream_run(&stream, ST));
         cr_expect_not(s.wrong);
         unsigned all = 0;
         for (unsigned w = 0; w < workers; w++) all += s.workers[w];
         cr_expect_eq(all, SAMPLES);
         for (int i = 0; i < SAMPLES; i++) {
-            cr_expect(s.observed[i] == 1 && s.finished[i] == 1);
-            cr_expect_eq(s.sums[i], (float)(4 * i + 6));
+            HOLD(s.observed[i] == 1 && s.finished[i] == 1, s.sums[i] == (float)(4 * i + 6));
         }
     }
 }
@@ -118,15 +110,8 @@ Test(stream, plans_that_share_a_buffer_are_looked_at_one_by_one)
     struct qc_plan *plans[3];
     CASE_FILE path[CASE_PATH];
     OWN(qc_dataset) *d = ramps(path, g[0] = test_graph(texts[0]));
-    struct qc_stream stream = {.data = d,
-                               .input_count = 1,
-                               .plan_count = 3,
-                               .workers = 2,
-                               .skips = skip_one,
-                               .share_buffer = true,
-                               .apart = 1,
-                               .ran = look,
-                               .user = &l};
+    struct qc_stream stream = FIELDS(.data = d, .input_count = 1, .plan_count = 3, .workers = 2, .skips = skip_one,
+                                     .share_buffer = true, .apart = 1, .ran = look, .user = &l);
     for (size_t k = 0; k < 3; k++) {
         if (k) g[k] = test_graph(texts[k]);
         MUST(qc_stream_plan(&plans[k], g[k], d, NULL, ST));
@@ -137,9 +122,7 @@ Test(stream, plans_that_share_a_buffer_are_looked_at_one_by_one)
     MUST(qc_stream_run(&stream, ST));
     for (int s = 0; s < SAMPLES; s++) {
         const float last = (float)(s + WIDTH - 1);
-        cr_expect_eq(l.made[0][s], s == 2 ? 0 : -last);
-        cr_expect_eq(l.made[1][s], 4 * last * last);
-        cr_expect_eq(l.made[2][s], 2 * last);
+        HOLD(l.made[0][s] == (s == 2 ? 0 : -last), l.made[1][s] == 4 * last * last, l.made[2][s] == 2 * last);
     }
     for (size_t k = 0; k < 3; k++) {
         qc_plan_free(plans[k]);
@@ -249,8 +232,7 @@ Test(stream, the_first_failing_sample_is_named)
 Test(stream, an_input_without_a_shape_is_refused)
 {
     OWN(qc_graph) *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[?]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n");
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    REFUSES(qc_stream_specs(g, a, ST), QC_UNSUPPORTED, "'x'");
+    REFUSES(qc_stream_specs(g, test_arena(), ST), QC_UNSUPPORTED, "'x'");
 }
 
 static bool give_row(void *out, void *user, size_t first, size_t count, struct qc_status *st)
@@ -272,7 +254,6 @@ Test(stream, samples_of_one_size_run_after_each_other)
     OWN(qc_memory_data) *m = NULL;
     OWN(qc_dataset) *d = NULL;
     size_t *order, count, *largest;
-    QC_ARENA_SCOPE *a = qc_arena_new();
     for (int64_t i = 0; i < ALL; i++) sizes[i] = i % 3 + 1;
     cr_assert(qc_memory_data_new(&m, "rows", ST) && qc_memory_data_add_reader(m, &array, &reader, NULL, ST));
     MUST(qc_dataset_open_memory(&d, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, ST));
@@ -286,6 +267,6 @@ Test(stream, samples_of_one_size_run_after_each_other)
     cr_expect_eq(sizes[order[QC_ORDER_UNITS - 1]], 1);
     cr_expect_eq(order[QC_ORDER_UNITS], QC_ORDER_UNITS + 1, "the first of 3 elements behind the others");
     free(order);
-    largest = qc_largest_units(&count, d, 1, a, ST);
+    largest = qc_largest_units(&count, d, 1, test_arena(), ST);
     cr_assert(largest && count == 1 && largest[0] == 2);
 }

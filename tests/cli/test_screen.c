@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "cli/outputs.h"
 #include "tests/check.h"
 
@@ -11,10 +10,9 @@ Test(file_names, stems)
         {"a/b/net.onnx", "net.onnx", "net"},      {"net", "net", "net"}, {".onnx", ".onnx", ".onnx"},
         {"net.v2.ONNX", "net.v2.ONNX", "net.v2"}, {"x/", "x/", "x/"},
     };
-    QC_ARENA_SCOPE *a = qc_arena_new();
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         cr_assert_str_eq(qc_base_name(cases[k].path), cases[k].base);
-        cr_assert_str_eq(qc_stem(a, cases[k].path, ST), cases[k].stem);
+        cr_assert_str_eq(qc_stem(test_arena(), cases[k].path, ST), cases[k].stem);
     }
 }
 
@@ -34,12 +32,11 @@ Test(file_names, a_converted_model_drops_its_form)
         {".int8.onnx", "qdq", ".int8.int8.onnx"},
         {"net.onnx", "tflite", "net.int8.tflite"},
     };
-    QC_ARENA_SCOPE *a = qc_arena_new();
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         const char *stem, *word;
         const struct qc_exporter *exporter = qc_exporter_find(cases[k].format);
         if (!exporter) continue; /* left out of this build */
-        MUST(qc_quantized_stem(&stem, &word, a, cases[k].path, ST));
-        cr_assert_str_eq(qc_exported_name(a, stem, word, exporter, ST), cases[k].name);
+        MUST(qc_quantized_stem(&stem, &word, test_arena(), cases[k].path, ST));
+        cr_assert_str_eq(qc_exported_name(test_arena(), stem, word, exporter, ST), cases[k].name);
     }
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A file that is written piece by piece has the bytes of one that is written at once. */
-
 #include "datasets/hdf5/archive.h"
 #include "tests/check.h"
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "datasets/hdf5/chunk_codec.h"
 #include "tests/check.h"
 

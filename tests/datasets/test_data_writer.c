@@ -65,8 +65,7 @@ Test(writer, every_type_is_read_back_by_hdf5)
         int64_t dims[8];
         char type[16];
         cr_expect_eq(read_back(got, 2, dims, type, path, "y"), 2);
-        cr_expect(dims[0] == 2 && dims[1] == 1);
-        cr_expect_str_eq(type, cases[i].type);
+        HOLD(dims[0] == 2 && dims[1] == 1, strcmp(type, cases[i].type) == 0);
         cr_expect(got[0] == cases[i].values[0] && got[1] == cases[i].values[1], "%s: %g %g", cases[i].type, got[0],
                   got[1]);
         if (cases[i].t == QC_BOOL)
@@ -222,10 +221,8 @@ Test(writer, refuses)
     struct qc_writer *w = start(path, two, 2, 2);
     MUST(qc_writer_put(w, 0, 0, data, (int64_t[]){2, 2}, 2, ST));
     REFUSES(qc_writer_put(w, 0, 1, data, (int64_t[]){2, 1}, 2, ST), QC_UNSUPPORTED, "'y'");
-    cr_expect_not(qc_writer_put(w, 0, 0, data, (int64_t[]){2, 2}, 2, ST));
-    SHOULD(strstr(failure.message, "unit 0 is given twice"));
-    cr_expect_not(qc_writer_commit(w, ST));
-    SHOULD(strstr(failure.message, "'z': unit 0 is missing"));
+    FAILS(qc_writer_put(w, 0, 0, data, (int64_t[]){2, 2}, 2, ST), "unit 0 is given twice");
+    FAILS(qc_writer_commit(w, ST), "'z': unit 0 is missing");
     qc_writer_free(w);
 
     w = start(path, two, 1, 1);

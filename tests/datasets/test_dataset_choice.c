@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "datasets/samples/dataset.h"
 #include "tests/check.h"
 

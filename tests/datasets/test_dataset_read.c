@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "datasets/samples/dataset.h"
 #include "h5_make.h"
 #include "tests/check.h"
@@ -92,8 +91,7 @@ Test(dataset, every_type_and_layout)
             make_set(f, &m);
             make_done(f);
             OWN(qc_dataset) *ds = open_one(path, &spec, NULL);
-            cr_assert_eq(qc_dataset_units(ds), 4);
-            cr_assert_eq(qc_dataset_bytes(ds, 0), 24);
+            MUST_HOLD(qc_dataset_units(ds) == 4, qc_dataset_bytes(ds, 0) == 24);
             for (size_t u = 4; u-- > 0;) { /* backwards: units are independent */
                 float y[6];
                 read_unit(y, ds, 0, u);
@@ -149,11 +147,11 @@ Test(dataset, preprocess_option_replaces_the_attributes)
     const char *path = folder_path("p.h5");
     int64_t dims[] = {1, 3, 2, 2};
     struct qc_input_spec spec = {.name = "input", .dtype = QC_F32, .rank = 4, .dims = dims};
-    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_preprocess none, own;
     float y[12];
     make_pixels(path, "u8", true);
-    cr_assert(qc_preprocess_parse(&none, "none", a, ST) && qc_preprocess_parse(&own, "mean=85,0,170 std=85", a, ST));
+    cr_assert(qc_preprocess_parse(&none, "none", test_arena(), ST) &&
+              qc_preprocess_parse(&own, "mean=85,0,170 std=85", test_arena(), ST));
     struct qc_dataset *ds = open_one(path, &spec, &none);
     read_unit(y, ds, 0, 0);
     cr_expect(y[0] == 0.0f && y[1] == 85.0f && y[11] == 255.0f);
@@ -301,12 +299,9 @@ Test(dataset, fixed_batch_takes_samples_and_drops_the_remainder)
     for (size_t k = 0; k < 3; k++) {
         make_counting(path, &shapes[k]);
         OWN(qc_dataset) *ds = open_one(path, &spec, NULL);
-        cr_expect_eq(qc_dataset_units(ds), 2);
-        cr_expect_eq(qc_dataset_samples(ds), 8);
-        cr_expect_eq(qc_dataset_dropped(ds), 3);
-        cr_expect_eq(qc_dataset_total(ds), 11);
-        cr_expect(qc_dataset_batch(ds) == 4 && qc_dataset_unit_samples(ds) == 4);
-        cr_expect_eq(qc_dataset_first_sample(ds, 1), 4);
+        HOLD(qc_dataset_units(ds) == 2, qc_dataset_samples(ds) == 8, qc_dataset_dropped(ds) == 3,
+             qc_dataset_total(ds) == 11, qc_dataset_batch(ds) == 4 && qc_dataset_unit_samples(ds) == 4,
+             qc_dataset_first_sample(ds, 1) == 4);
         cr_expect(qc_dataset_dims(&got, ds, 0) == 2 && got[0] == 4 && got[1] == 2);
         float y[8];
         read_unit(y, ds, 0, 1);
@@ -326,9 +321,8 @@ Test(dataset, one_axis_more_holds_whole_inputs)
     for (int k = 0; k < 2; k++) {
         struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = k ? fixed : dims};
         OWN(qc_dataset) *ds = open_one(path, &spec, NULL);
-        cr_expect_eq(qc_dataset_units(ds), 4);
-        cr_expect(qc_dataset_batch(ds) == 0 && qc_dataset_unit_samples(ds) == 1);
-        cr_expect_eq(qc_dataset_dropped(ds), 0);
+        HOLD(qc_dataset_units(ds) == 4, qc_dataset_batch(ds) == 0 && qc_dataset_unit_samples(ds) == 1,
+             qc_dataset_dropped(ds) == 0);
         cr_expect(qc_dataset_dims(&got, ds, 0) == 2 && got[0] == 3 && got[1] == 2);
         read_unit(y, ds, 0, 2);
         for (int i = 0; i < 6; i++) cr_expect_eq(y[i], (float)(12 + i));
@@ -350,8 +344,7 @@ Test(dataset, a_free_dimension_takes_what_the_file_has)
     make_counting(path, &(struct made){.name = "x", .type = "i32", .rank = 3, .dims = {4, 3, 2}});
     OWN(qc_dataset) *ds = open_one(path, &spec, NULL);
     cr_expect(qc_dataset_dims(&got, ds, 0) == 3 && got[0] == 1 && got[1] == 3 && got[2] == 2);
-    cr_expect_eq(qc_dataset_elements(ds, 0), 6);
-    cr_expect_str_eq(qc_dataset_file(ds), path);
+    HOLD(qc_dataset_elements(ds, 0) == 6, strcmp(qc_dataset_file(ds), path) == 0);
 }
 
 /* HDF5 stores nothing for chunks, or a whole data set, that no write reached, and gives the fill value for them. */
@@ -382,8 +375,8 @@ Test(dataset, samples_that_were_never_written)
     for (int64_t i = 0; i < 4; i++)
         make_chunk(f, "x", i, 1, row, sizeof row); /* mask: the filter was left out for this chunk */
     make_done(f);
-    cr_expect_not(qc_dataset_open(&ds, path, &spec, 1, &options, ST));
-    SHOULD(strstr(failure.message, "1 of its 5 chunks were never written, the first with sample 4;"));
+    FAILS(qc_dataset_open(&ds, path, &spec, 1, &options, ST),
+          "1 of its 5 chunks were never written, the first with sample 4;");
     f = make_file(path);
     make_set(f, &(struct made){
                     .name = "x", .type = "f32", .rank = 2, .dims = {5, 2}, .chunk = {1, 2}, .data = (float[10]){5, 6}});
@@ -407,8 +400,7 @@ Test(dataset, select_takes_every_nth_or_draws)
     static const float even[] = {0, 2, 5, 7}; /* floor(j * 10 / 4) */
     for (size_t u = 0; u < 4; u++) {
         read_unit(y, ds, 0, u);
-        cr_expect_eq(y[0], even[u]);
-        cr_expect_eq(qc_dataset_first_sample(ds, u), (size_t)even[u]);
+        HOLD(y[0] == even[u], qc_dataset_first_sample(ds, u) == (size_t)even[u]);
     }
     cr_expect_eq(qc_dataset_others(ds), 6);
     MUST(qc_dataset_select(ds, &(struct qc_selection){.samples = 3, .others = true}, ST));
@@ -436,8 +428,7 @@ Test(dataset, select_takes_every_nth_or_draws)
     spec.dims = pairs;
     ds = open_one(path, &spec, NULL);
     MUST(qc_dataset_select(ds, &(struct qc_selection){.samples = 5}, ST));
-    cr_expect_eq(qc_dataset_units(ds), 2);
-    cr_expect_eq(qc_dataset_samples(ds), 4);
+    HOLD(qc_dataset_units(ds) == 2, qc_dataset_samples(ds) == 4);
     qc_dataset_free(ds);
 }
 
@@ -548,34 +539,24 @@ Test(dataset, labels_and_target)
 Test(dataset, lists_a_file)
 {
     const char *path = folder_path("l.h5");
-    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_data_list l;
     int64_t f = make_file(path);
     uint8_t x[6] = {0};
-    make_set(f, &(struct made){.name = "g/x",
-                               .type = "u8",
-                               .rank = 2,
-                               .dims = {2, 3},
-                               .chunk = {1, 3},
-                               .shuffle = true,
-                               .gzip = true,
-                               .data = x});
+    make_set(f, &(struct made)FIELDS(.name = "g/x", .type = "u8", .rank = 2, .dims = {2, 3}, .chunk = {1, 3},
+                                     .shuffle = true, .gzip = true, .data = x));
     make_numbers(f, "g/x", "mean", (double[]){0.5, 1, 2}, 3);
     make_text(f, "g/x", "note", "hello");
     make_odd(f, "words", "string");
     make_done(f);
     cr_assert(qc_data_is_hdf5(path));
-    MUST(qc_data_list(&l, path, QC_FOLLOW_NOTHING, a, ST));
+    MUST(qc_data_list(&l, path, QC_FOLLOW_NOTHING, test_arena(), ST));
     cr_assert_eq(l.count, 2);
     const struct qc_data_entry *e = &l.entries[0];
-    cr_expect_str_eq(e->name, "g/x");
-    cr_expect_str_eq(e->type, "uint8");
-    cr_expect(e->dtype == QC_U8 && e->rank == 2 && e->dims[0] == 2 && e->dims[1] == 3);
-    cr_expect_str_eq(e->storage, "chunks 1x3, shuffle, gzip 6");
+    HOLD(strcmp(e->name, "g/x") == 0, strcmp(e->type, "uint8") == 0,
+         e->dtype == QC_U8 && e->rank == 2 && e->dims[0] == 2 && e->dims[1] == 3,
+         strcmp(e->storage, "chunks 1x3, shuffle, gzip 6") == 0);
     cr_assert_eq(e->attribute_count, 2);
-    cr_expect_str_eq(e->attributes[0].name, "mean");
-    cr_expect_str_eq(e->attributes[0].text, "0.5, 1, 2");
-    cr_expect_str_eq(e->attributes[1].text, "hello");
-    cr_expect_str_eq(l.entries[1].type, "string");
-    cr_expect_eq(l.entries[1].dtype, QC_NONE);
+    HOLD(strcmp(e->attributes[0].name, "mean") == 0, strcmp(e->attributes[0].text, "0.5, 1, 2") == 0,
+         strcmp(e->attributes[1].text, "hello") == 0, strcmp(l.entries[1].type, "string") == 0,
+         l.entries[1].dtype == QC_NONE);
 }

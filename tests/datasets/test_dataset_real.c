@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "base/file.h"
 #include "base/pool.h"
 #include "base/sha256.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Samples of different sizes. Expected numbers are those that were written. */
-
 #include "datasets/arrays/memory_data.h"
 #include "datasets/samples/dataset.h"
 #include "h5_make.h"
@@ -68,11 +67,8 @@ Test(dataset_sizes, one_size_in_a_group_is_no_difference)
     int64_t f = make_file(path);
     for (int i = 0; i < 5; i++) {
         char name[16];
-        make_set(f, &(struct made){.name = qc_text(name, sizeof name, "x/%d", i),
-                                   .type = "f32",
-                                   .rank = 1,
-                                   .dims = {3},
-                                   .data = numbers + 3 * i});
+        make_set(f, &(struct made)FIELDS(.name = qc_text(name, sizeof name, "x/%d", i), .type = "f32", .rank = 1,
+                                         .dims = {3}, .data = numbers + 3 * i));
     }
     make_done(f);
     OWN(qc_dataset) *ds = NULL;
@@ -118,11 +114,8 @@ Test(dataset_sizes, refused)
         int64_t f = make_file(path);
         for (int i = 0; i < 3; i++) {
             char name[16];
-            make_set(f, &(struct made){.name = qc_text(name, sizeof name, "x/%d", i),
-                                       .type = "f32",
-                                       .rank = 1,
-                                       .dims = {3},
-                                       .data = numbers});
+            make_set(f, &(struct made)FIELDS(.name = qc_text(name, sizeof name, "x/%d", i), .type = "f32", .rank = 1,
+                                             .dims = {3}, .data = numbers));
         }
         if (cases[c].kind)
             make_odd(f, "x/3", cases[c].kind);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "base/pool.h"
 #include "datasets/samples/dataset.h"
 #include "h5_make.h"
@@ -21,22 +20,11 @@ static void make_data(const char *path)
     for (size_t i = 0; i < UNITS * A; i++) a[i] = (uint8_t)(i * i >> 3);
     for (size_t i = 0; i < UNITS * B; i++) b[i] = (float)i / 3.0f;
     int64_t f = make_file(path);
-    make_set(f, &(struct made){.name = "a",
-                               .type = "u8",
-                               .rank = 4,
-                               .dims = {UNITS, 3, 5, 5},
-                               .chunk = {1, 3, 5, 5},
-                               .gzip = true,
-                               .data = a});
+    make_set(f, &(struct made)FIELDS(.name = "a", .type = "u8", .rank = 4, .dims = {UNITS, 3, 5, 5},
+                                     .chunk = {1, 3, 5, 5}, .gzip = true, .data = a));
     make_numbers(f, "a", "mean", (double[]){1, 2, 3}, 3);
-    make_set(f, &(struct made){.name = "b",
-                               .type = "f32",
-                               .rank = 2,
-                               .dims = {UNITS, B},
-                               .chunk = {16, B},
-                               .shuffle = true,
-                               .gzip = true,
-                               .data = b});
+    make_set(f, &(struct made)FIELDS(.name = "b", .type = "f32", .rank = 2, .dims = {UNITS, B}, .chunk = {16, B},
+                                     .shuffle = true, .gzip = true, .data = b));
     make_done(f);
 }
 
@@ -136,12 +124,8 @@ Test(dataset_threads, large_rows_in_any_order)
         for (size_t u = 0; u < PICTURES; u++)
             for (size_t i = 0; i < bytes; i++) x[u * bytes + i] = (uint8_t)(i * 7 + u * 31);
         int64_t f = make_file(path);
-        make_set(f, &(struct made){.name = "a",
-                                   .type = "u8",
-                                   .rank = 2,
-                                   .dims = {PICTURES, bytes},
-                                   .chunk = {k % 2, k % 2 ? bytes : 0},
-                                   .data = x});
+        make_set(f, &(struct made)FIELDS(.name = "a", .type = "u8", .rank = 2, .dims = {PICTURES, bytes},
+                                         .chunk = {k % 2, k % 2 ? bytes : 0}, .data = x));
         make_done(f);
         for (size_t less = 0; less < 2; less++)
             if ((k / 2 + k + less) % test_one_of(1, 2) == 0) look_at_pictures(path, bytes, less);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Pixels and options of images. Reference: Pillow 13.0, Image.resize(size, BILINEAR) and convert("L") of
    [[(37*x + 91*y*y + 13*c*x*y) % 256 for c in range(3)] for y in range(4) for x in range(5)]. */
-
 #include "datasets/images/pixels.h"
 #include "datasets/samples/image_options.h"
 #include "tests/check.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Samples in memory. The reference is the same samples in an HDF5 file. */
-
 #include "datasets/arrays/memory_data.h"
 #include "h5_make.h"
 #include "tests/check.h"
@@ -100,8 +99,7 @@ static void expect_same(const struct qc_dataset *a, const struct qc_dataset *b)
 {
     OWN(qc_dataset_scratch) *s = NULL;
     MUST(qc_dataset_scratch_new(&s, ST));
-    cr_assert_eq(qc_dataset_units(a), ROWS / BATCH);
-    cr_assert_eq(qc_dataset_units(b), ROWS / BATCH);
+    MUST_HOLD(qc_dataset_units(a) == ROWS / BATCH, qc_dataset_units(b) == ROWS / BATCH);
     cr_expect_eq(qc_dataset_dropped(a), 1);
     for (size_t u = 0; u < ROWS / BATCH; u++) {
         float x[2][BATCH * ELEMENTS], t[2][BATCH * 2];
@@ -120,8 +118,7 @@ static void expect_same(const struct qc_dataset *a, const struct qc_dataset *b)
         cr_expect_arr_eq(l[0], l[1], sizeof l[0]);
         cr_expect_arr_eq(t[0], t[1], sizeof t[0]);
     }
-    cr_expect_eq(qc_dataset_target_peak(a), 3);
-    cr_expect_eq(qc_dataset_target_peak(b), 3);
+    HOLD(qc_dataset_target_peak(a) == 3, qc_dataset_target_peak(b) == 3);
 }
 
 Test(memory_data, reads_as_a_file_does)
@@ -218,14 +215,12 @@ Test(memory_data, shapes_that_do_not_fit_the_model_are_told_as_of_a_file)
 {
     OWN(qc_memory_data) *m = borrowed();
     struct qc_dataset *ds = NULL;
-    struct qc_input_spec other = {.name = "image",
-                                  .dtype = QC_F32,
-                                  .rank = 3,
-                                  .dims = (const int64_t[]){-1, 1, PIXELS}};
+    struct qc_input_spec other =
+        FIELDS(.name = "image", .dtype = QC_F32, .rank = 3, .dims = (const int64_t[]){-1, 1, PIXELS});
     struct qc_status own = QC_STATUS_INIT;
     const struct qc_input_spec unknown = {.name = "z", .dtype = QC_F32, .rank = 3, .dims = (const int64_t[]){-1, 1, 1}};
     cr_assert_not(qc_dataset_open_memory(&ds, m, &unknown, 1, &with_truth, &own));
     cr_expect(strstr(own.message, "image uint8 [5,3,4], step int16 [5,4], labels int64 [5]"), "%s", own.message);
-    REFUSES(qc_dataset_open_memory(&ds, m, &other, 1, &with_truth, ST), QC_BAD_INPUT, "");
-    SHOULD(strstr(failure.message, "arrays: data set 'image': its shape does not fit input 'image': expected [?,1,4]"));
+    REFUSES(qc_dataset_open_memory(&ds, m, &other, 1, &with_truth, ST), QC_BAD_INPUT,
+            "arrays: data set 'image': its shape does not fit input 'image': expected [?,1,4]");
 }

@@ -1,41 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "datasets/samples/preprocess.h"
 #include "tests/check.h"
-
-static struct qc_arena *arena;
-
-static void set_up(void)
-{
-    arena = qc_arena_new();
-}
-
-static void tear_down(void)
-{
-    qc_arena_free(arena);
-}
-
-TestSuite(preprocess, .init = set_up, .fini = tear_down);
 
 Test(preprocess, reads_numbers_and_fractions)
 {
     struct qc_preprocess p;
-    MUST(qc_preprocess_parse(&p, " scale=1/255  mean=.485,.456,406e-3 std=.229,2/8,+1. ", arena, ST));
+    MUST(qc_preprocess_parse(&p, " scale=1/255  mean=.485,.456,406e-3 std=.229,2/8,+1. ", test_arena(), ST));
     cr_assert_eq(p.scale_count, 1);
     cr_assert_eq(p.scale[0], 0.003921569f); /* numpy: np.float32(1 / 255) */
-    cr_assert_eq(p.mean_count, 3);
-    cr_assert(p.mean[0] == 0.485f && p.mean[1] == 0.456f && p.mean[2] == 0.406f);
-    cr_assert_eq(p.std_count, 3);
-    cr_assert(p.std[0] == 0.229f && p.std[1] == 0.25f && p.std[2] == 1.0f);
+    MUST_HOLD(p.mean_count == 3, p.mean[0] == 0.485f && p.mean[1] == 0.456f && p.mean[2] == 0.406f, p.std_count == 3,
+              p.std[0] == 0.229f && p.std[1] == 0.25f && p.std[2] == 1.0f);
     cr_assert_not(qc_preprocess_is_none(&p));
 }
 
 Test(preprocess, each_word_alone_and_none)
 {
     struct qc_preprocess p;
-    MUST(qc_preprocess_parse(&p, "mean=-128", arena, ST));
+    MUST(qc_preprocess_parse(&p, "mean=-128", test_arena(), ST));
     cr_assert(p.scale_count == 0 && p.std_count == 0 && p.mean_count == 1 && p.mean[0] == -128.0f);
-    MUST(qc_preprocess_parse(&p, "none", arena, ST));
+    MUST(qc_preprocess_parse(&p, "none", test_arena(), ST));
     cr_assert(qc_preprocess_is_none(&p));
 }
 
@@ -71,7 +54,7 @@ Test(preprocess, refuses_and_names_the_word)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_preprocess p = {.scale_count = 77};
-        cr_expect_not(qc_preprocess_parse(&p, cases[i].text, arena, ST), "'%s' is taken", cases[i].text);
+        cr_expect_not(qc_preprocess_parse(&p, cases[i].text, test_arena(), ST), "'%s' is taken", cases[i].text);
         cr_expect_eq(failure.code, QC_USAGE);
         cr_expect(strstr(failure.message, cases[i].named), "'%s': %s", cases[i].text, failure.message);
         cr_expect_eq(p.scale_count, 77, "the result is set only on success");

@@ -267,8 +267,7 @@ Test(reader_process, an_answer_larger_than_it_can_be_ends_it_at_once, .timeout =
         struct qc_later begun = {.done = false};
         MUST(qc_process_start(&p, &qc_process_hdf5, ST));
         if (waits) cr_expect(begin(&begun, p, announce, FEW_BYTES) && !qc_process_wait(&begun, p));
-        REFUSES(ask(&r, p, waits ? give : announce, FEW_BYTES, ST), QC_BAD_INPUT, "");
-        SHOULD(strstr(failure.message, "makes no sense"));
+        REFUSES(ask(&r, p, waits ? give : announce, FEW_BYTES, ST), QC_BAD_INPUT, "makes no sense");
         qc_process_end(p);
         cr_expect_lt(r.capacity, (size_t)1 << 30);
         free(r.data);
@@ -281,8 +280,7 @@ Test(reader_process, a_message_larger_than_it_can_be_ends_it_at_once, .timeout =
     struct qc_process *p;
     struct qc_reply r = {.data = NULL};
     MUST(qc_process_start(&p, &qc_process_hdf5, ST));
-    REFUSES(ask(&r, p, announce_message_and_exit, FEW_BYTES, ST), QC_BAD_INPUT, "");
-    SHOULD(strstr(failure.message, "makes no sense"));
+    REFUSES(ask(&r, p, announce_message_and_exit, FEW_BYTES, ST), QC_BAD_INPUT, "makes no sense");
     qc_process_end(p);
     free(r.data);
 }
@@ -301,8 +299,7 @@ Test(reader_process, the_limit_on_processor_time_is_named, .timeout = 60)
     MUST(qc_process_start(&p, &qc_process_hdf5, ST));
     cr_assert_eq(setrlimit(RLIMIT_CPU, &before), 0);
     signal(SIGXCPU, heard);
-    REFUSES(ask(&r, p, work_for_ever, FEW_BYTES, ST), QC_MACHINE, "");
-    SHOULD(strstr(failure.message, "ulimit -t"));
+    REFUSES(ask(&r, p, work_for_ever, FEW_BYTES, ST), QC_MACHINE, "ulimit -t");
     qc_process_end(p);
     free(r.data);
 }

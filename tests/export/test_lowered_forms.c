@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Exported forms of rare integer graphs: each case is one reason in export/formats/lowering.c or
    export/formats/qoperator.c. */
-
 #include "../calib/calib_case.h"
 #include "export/formats/exporter.h"
 #include "graph/core/verify.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Pages: the viewer with a record in it, which no text can break, and what shows without JavaScript. tests/browser
    looks at the viewer. */
-
 #include "export/report/page.h"
 #include "export/report/report.h"
 #include "tests/check.h"
@@ -54,9 +53,9 @@ Test(page, hostile_texts_stay_texts)
     cr_expect_eq(count_of(page, "&#60;/script&#62;&#60;/noscript&#62;&#60;b onclick=&#34;x&#34;&#62;&#38;&#39;\\x01"),
                  9);
     OWN(qc_json) *read = record_in(page);
-    cr_expect_str_eq(qc_json_text(qc_json_get(read, "command")), HOSTILE);
-    cr_expect_str_eq(qc_json_text(qc_json_get(qc_json_at(qc_json_get(read, "layers"), 0), "name")), HOSTILE);
-    cr_expect_str_eq(qc_json_text(qc_json_get(read, HOSTILE)), HOSTILE);
+    HOLD(strcmp(qc_json_text(qc_json_get(read, "command")), HOSTILE) == 0,
+         strcmp(qc_json_text(qc_json_get(qc_json_at(qc_json_get(read, "layers"), 0), "name")), HOSTILE) == 0,
+         strcmp(qc_json_text(qc_json_get(read, HOSTILE)), HOSTILE) == 0);
     qc_json_free(record);
 }
 

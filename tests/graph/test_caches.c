@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which inputs are caches, and along which axis their heads lie. */
-
 #include "graph/core/uses.h"
 #include "graph_cases.h"
 #include "tests/check.h"
@@ -41,9 +40,8 @@ Test(caches, are_inputs_to_which_a_concat_appends)
         int axis, heads;
     } expected[] = {{13, 2, 1}, {16, 1, 2}, {17, 1, -1}, {18, 2, -1}, {0}, {0}, {0}, {0}, {0}, {0}, {0}, {0}};
     OWN(qc_graph) *g = test_graph(model);
-    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_uses u;
-    MUST(qc_uses_of(&u, g, a, ST));
+    MUST(qc_uses_of(&u, g, test_arena(), ST));
     for (size_t i = 0; i < g->input_count; i++) {
         struct qc_cache c;
         const bool found = qc_cache_of(&c, &u, g->inputs[i].value);

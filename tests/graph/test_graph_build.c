@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "graph/core/graph.h"
 #include "tests/check.h"
 
@@ -25,12 +24,8 @@ static qc_id add(struct fixture *f, enum qc_op op, unsigned inputs, const qc_id 
                  const struct qc_attr *a, const char *name)
 {
     return qc_graph_add(f->g,
-                        &(struct qc_node_def){.op = op,
-                                              .input_count = inputs,
-                                              .inputs = v,
-                                              .attr_count = attrs,
-                                              .attrs = a,
-                                              .output_names = name ? &name : NULL},
+                        &(struct qc_node_def)FIELDS(.op = op, .input_count = inputs, .inputs = v, .attr_count = attrs,
+                                                    .attrs = a, .output_names = name ? &name : NULL),
                         &f->st);
 }
 
@@ -38,8 +33,7 @@ Test(build, an_equal_node_is_the_same_node)
 {
     struct fixture f = begin();
     qc_id a = add(&f, QC_OP_Relu, 1, &f.x, 0, NULL, NULL), b = add(&f, QC_OP_Relu, 1, &f.x, 0, NULL, "later");
-    cr_expect_eq(a, b);
-    cr_expect_eq(f.g->node_count, 1);
+    HOLD(a == b, f.g->node_count == 1);
     cr_expect_str_eq(qc_value(f.g, a)->name, "later", "the first name stays");
     add(&f, QC_OP_Relu, 1, &f.x, 0, NULL, "too late");
     cr_expect_str_eq(qc_value(f.g, a)->name, "later");
@@ -108,11 +102,9 @@ Test(build, names_are_made_unique)
 {
     struct fixture f = begin();
     qc_id a = add(&f, QC_OP_Relu, 1, &f.x, 0, NULL, "x"), b = add(&f, QC_OP_Tanh, 1, &f.x, 0, NULL, "x");
-    cr_expect_str_eq(qc_value(f.g, a)->name, "x_1");
-    cr_expect_str_eq(qc_value(f.g, b)->name, "x_2");
-    cr_expect_eq(qc_graph_find_value(f.g, "x"), f.x);
-    cr_expect_eq(qc_graph_find_value(f.g, "x_2"), b);
-    cr_expect_eq(qc_graph_find_value(f.g, "nothing"), 0);
+    HOLD(strcmp(qc_value(f.g, a)->name, "x_1") == 0, strcmp(qc_value(f.g, b)->name, "x_2") == 0,
+         qc_graph_find_value(f.g, "x") == f.x, qc_graph_find_value(f.g, "x_2") == b,
+         qc_graph_find_value(f.g, "nothing") == 0);
     qc_graph_free(f.g);
 }
 
@@ -140,9 +132,7 @@ Test(build, many_values_are_found_again)
         v = add(&f, i % 2 ? QC_OP_Relu : QC_OP_Neg, 1, &v, 0, NULL, name);
         cr_assert_neq(v, 0, "%s", f.st.message);
     }
-    cr_expect_eq(f.g->node_count, 3000);
-    cr_expect_eq(qc_graph_find_value(f.g, "v0"), 3);
-    cr_expect_eq(qc_graph_find_value(f.g, "v2999"), v);
+    HOLD(f.g->node_count == 3000, qc_graph_find_value(f.g, "v0") == 3, qc_graph_find_value(f.g, "v2999") == v);
     qc_graph_free(f.g);
 }
 
@@ -151,20 +141,14 @@ Test(build, results_of_several_outputs_follow_each_other)
     struct fixture f = begin();
     static const char *const names[] = {"left", NULL};
     const struct qc_attr axis = QC_INT("axis", 1);
-    struct qc_node_def def = {.op = QC_OP_Split,
-                              .input_count = 1,
-                              .inputs = &f.x,
-                              .output_count = 2,
-                              .attr_count = 1,
-                              .attrs = &axis,
-                              .output_names = names};
+    struct qc_node_def def = FIELDS(.op = QC_OP_Split, .input_count = 1, .inputs = &f.x, .output_count = 2,
+                                    .attr_count = 1, .attrs = &axis, .output_names = names);
     qc_id v = qc_graph_add(f.g, &def, &f.st);
     cr_assert_neq(v, 0, "%s", f.st.message);
     cr_expect_str_eq(qc_value(f.g, v)->name, "left");
     cr_expect_null(qc_value(f.g, v + 1)->name);
-    cr_expect_eq(qc_node_of(f.g, v + 1), qc_node_of(f.g, v));
-    cr_expect_eq(qc_value(f.g, v + 1)->output, 1);
-    cr_expect_eq(qc_value(f.g, v + 1)->type.shape.dim[1], 2);
+    HOLD(qc_node_of(f.g, v + 1) == qc_node_of(f.g, v), qc_value(f.g, v + 1)->output == 1,
+         qc_value(f.g, v + 1)->type.shape.dim[1] == 2);
     def.output_count = 4;
     def.output_names = NULL;
     cr_expect_neq(qc_graph_add(f.g, &def, &f.st), v, "another number of results is another node");
@@ -187,8 +171,7 @@ Test(build, attributes_are_copied_and_looked_up_by_name)
     cr_expect(got[0] == 1 && got[1] == 0);
     cr_expect_str_eq(qc_attr_string(n, "mode", ""), "linear");
     cr_expect_eq(qc_attr_float(n, "alpha", 0), 0.5f);
-    cr_expect_eq(qc_attr_int(n, "keepdims", 1), 0);
-    cr_expect_eq(qc_attr_int(n, "absent", 7), 7);
+    HOLD(qc_attr_int(n, "keepdims", 1) == 0, qc_attr_int(n, "absent", 7) == 7);
     cr_expect_eq(qc_attr_int(n, "mode", 7), 7, "another kind is as good as absent");
     cr_expect_eq(qc_attr_ints(n, "keepdims", &got), 0);
     cr_expect_null(qc_attr_find(n, "absent"));
@@ -217,8 +200,7 @@ Test(build, mistakes_are_a_status_that_names_op_and_node)
         cr_expect_eq(failure.code, QC_BAD_INPUT);
         cr_expect(strstr(failure.message, cases[i].part), "expected '%s' in '%s'", cases[i].part, failure.message);
     }
-    cr_expect_eq(f.g->node_count, 0);
-    cr_expect_eq(f.g->value_count, 2);
+    HOLD(f.g->node_count == 0, f.g->value_count == 2);
     qc_graph_free(f.g);
 }
 
@@ -231,10 +213,7 @@ Test(build, uses_count_nodes_and_outputs)
     struct qc_arena *a = qc_arena_new();
     uint32_t *use = qc_graph_uses(f.g, a, &f.st);
     cr_assert_not_null(use);
-    cr_expect_eq(use[f.x], 2);
-    cr_expect_eq(use[f.y], 0);
-    cr_expect_eq(use[s], 2);
-    cr_expect_eq(use[c], 0);
+    HOLD(use[f.x] == 2, use[f.y] == 0, use[s] == 2, use[c] == 0);
     qc_arena_free(a);
     qc_graph_free(f.g);
 }
@@ -260,8 +239,6 @@ Test(build, ops_are_found_by_both_names)
         cr_expect_leq(info->inputs_min, info->inputs_max);
         cr_expect_geq(info->outputs_max, 1);
     }
-    cr_expect_eq(qc_op_from_name("Quantize"), QC_OP_Quantize);
-    cr_expect_eq(qc_op_from_onnx(""), QC_OP_INVALID);
-    cr_expect_eq(qc_op_from_onnx("Quantize"), QC_OP_INVALID);
-    cr_expect_eq(qc_op_from_name("conv"), QC_OP_INVALID);
+    HOLD(qc_op_from_name("Quantize") == QC_OP_Quantize, qc_op_from_onnx("") == QC_OP_INVALID,
+         qc_op_from_onnx("Quantize") == QC_OP_INVALID, qc_op_from_name("conv") == QC_OP_INVALID);
 }

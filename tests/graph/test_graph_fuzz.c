@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "graph/core/verify.h"
 #include "graph_cases.h"
 #include "tests/check.h"
@@ -18,47 +17,45 @@ static size_t below(uint64_t *state, size_t n)
     return (size_t)(next(state) >> 33) % n;
 }
 
-static const char *const pieces[] = {
-    "-1",
-    "9223372036854775807",
-    "-9223372036854775808",
-    "4294967296",
-    "0",
-    "[?]",
-    "N",
-    "%1",
-    "@1",
-    "nan",
-    "inf",
-    "f32[2]{1,2}",
-    "\"",
-    "\n",
-    "{",
-    "}",
-    "(",
-    ")",
-    "[",
-    "]",
-    ",",
-    "=",
-    "-",
-    ":",
-    "axis 7",
-    "simulated",
-    "per_channel",
-    "u8",
-    "i4",
-    "bool",
-    "f16",
-    "#",
-    "Split",
-    "Reshape",
-    "Conv",
-    "...",
-    "1e38",
-    "2147483648",
-    "qparams @1 product @1 @1\n",
-};
+static const char *const pieces[] = {"-1",
+                                     "9223372036854775807",
+                                     "-9223372036854775808",
+                                     "4294967296",
+                                     "0",
+                                     "[?]",
+                                     "N",
+                                     "%1",
+                                     "@1",
+                                     "nan",
+                                     "inf",
+                                     "f32[2]{1,2}",
+                                     "\"",
+                                     "\n",
+                                     "{",
+                                     "}",
+                                     "(",
+                                     ")",
+                                     "[",
+                                     "]",
+                                     ",",
+                                     "=",
+                                     "-",
+                                     ":",
+                                     "axis 7",
+                                     "simulated",
+                                     "per_channel",
+                                     "u8",
+                                     "i4",
+                                     "bool",
+                                     "f16",
+                                     "#",
+                                     "Split",
+                                     "Reshape",
+                                     "Conv",
+                                     "...",
+                                     "1e38",
+                                     "2147483648",
+                                     "qparams @1 product @1 @1\n"};
 
 /* One to four edits: a byte changed, a stretch removed or doubled, a word put in. */
 static size_t mutate(char *text, size_t size, size_t capacity, uint64_t *state)
@@ -214,12 +211,8 @@ static bool random_node(struct pool *p)
     }
     unsigned outputs = info->outputs_max > 1 ? 1 + (unsigned)below(&p->state, 3) : 1;
     return qc_graph_add(p->g,
-                        &(struct qc_node_def){.op = op,
-                                              .input_count = count,
-                                              .output_count = outputs,
-                                              .inputs = inputs,
-                                              .attr_count = attr_count,
-                                              .attrs = attrs},
+                        &(struct qc_node_def)FIELDS(.op = op, .input_count = count, .output_count = outputs,
+                                                    .inputs = inputs, .attr_count = attr_count, .attrs = attrs),
                         ST) != 0;
 }
 

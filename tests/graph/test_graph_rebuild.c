@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "graph/core/rebuild.h"
 #include "graph/core/verify.h"
 #include "graph_cases.h"

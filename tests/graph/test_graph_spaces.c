@@ -7,11 +7,8 @@
 static qc_id quantizer(struct qc_graph *g, const char *name, enum qc_dtype t, bool per_channel)
 {
     qc_id s = qc_graph_add_quantizer(g,
-                                     &(struct qc_qparams){.name = name,
-                                                          .dtype = t,
-                                                          .per_channel = per_channel,
-                                                          .restricted = per_channel,
-                                                          .symmetry = QC_SYMMETRIC},
+                                     &(struct qc_qparams)FIELDS(.name = name, .dtype = t, .per_channel = per_channel,
+                                                                .restricted = per_channel, .symmetry = QC_SYMMETRIC),
                                      ST);
     cr_assert_neq(s, 0, "%s", failure.message);
     return s;

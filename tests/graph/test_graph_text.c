@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "graph/text/text.h"
 #include "graph_cases.h"
 #include "tests/check.h"

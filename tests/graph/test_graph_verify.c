@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "graph/core/verify.h"
 #include "graph_cases.h"
 #include "tests/check.h"
@@ -17,222 +16,71 @@ static const char model[] =
     "%6 \"y\" : f32[N,2,2,2] = Dequantize(%5)\n"
     "output \"y\" %6\n";
 
-/* One thing is broken in each; the graph is put right again by freeing it. */
-static void order(struct qc_graph *g)
-{
-    ((qc_id *)(uintptr_t)g->nodes[1].inputs)[0] = 6;
-}
-static void self(struct qc_graph *g)
-{
-    ((qc_id *)(uintptr_t)g->nodes[1].inputs)[0] = 3;
-}
-static void absent(struct qc_graph *g)
-{
-    ((qc_id *)(uintptr_t)g->nodes[3].inputs)[1] = 0;
-}
-static void no_op(struct qc_graph *g)
-{
-    g->nodes[1].op = QC_OP_COUNT;
-}
-static void arity(struct qc_graph *g)
-{
-    g->nodes[3].input_count = 1;
-}
-static void outputs(struct qc_graph *g)
-{
-    g->nodes[4].outputs = 99;
-}
-static void outputs_again(struct qc_graph *g)
-{
-    g->nodes[4].outputs = 5;
-}
-static void maker(struct qc_graph *g)
-{
-    g->values[6].node = 3;
-}
-static void maker_range(struct qc_graph *g)
-{
-    g->values[6].node = 77;
-}
-static void dtype(struct qc_graph *g)
-{
-    g->values[6].type.dtype = QC_F16;
-}
-static void no_dtype(struct qc_graph *g)
-{
-    g->values[1].type.dtype = QC_NONE;
-}
-static void rank(struct qc_graph *g)
-{
-    g->values[1].type.shape.rank = 9;
-}
-static void dimension(struct qc_graph *g)
-{
-    g->values[1].type.shape.dim[1] = -5;
-}
-static void shape(struct qc_graph *g)
-{
-    g->values[5].type.shape.dim[1] = 3;
-}
-static void qparams(struct qc_graph *g)
-{
-    g->values[3].type.qparams = 0;
-}
-static void qparams_range(struct qc_graph *g)
-{
-    g->values[3].type.qparams = 9;
-}
-static void axis(struct qc_graph *g)
-{
-    g->values[5].type.axis = 0;
-}
-static void axis_range(struct qc_graph *g)
-{
-    g->values[5].type.axis = 4;
-}
-static void name(struct qc_graph *g)
-{
-    g->values[6].name = "acc";
-}
-static void constant_type(struct qc_graph *g)
-{
-    g->values[2].type.dtype = QC_I32;
-}
-static void input_qparams(struct qc_graph *g)
-{
-    g->values[1].type.qparams = 1;
-}
-static void attribute(struct qc_graph *g)
-{
-    ((struct qc_attr *)(uintptr_t)g->nodes[3].attrs)[0].name = "pads";
-}
-static void attribute_value(struct qc_graph *g)
-{
-    ((struct qc_attr *)(uintptr_t)g->nodes[3].attrs)[0].i = 2;
-}
-static void scale(struct qc_graph *g)
-{
-    ((float *)(uintptr_t)g->qparams_of[1].scale)[0] = 0;
-}
-static void scale_nan(struct qc_graph *g)
-{
-    ((float *)(uintptr_t)g->qparams_of[1].scale)[0] = NAN;
-}
-static void scale_denormal(struct qc_graph *g)
-{
-    ((float *)(uintptr_t)g->qparams_of[2].scale)[1] = 1e-40f;
-}
-static void zero(struct qc_graph *g)
-{
-    ((int32_t *)(uintptr_t)g->qparams_of[1].zero_point)[0] = 256;
-}
-static void zero_restricted(struct qc_graph *g)
-{
-    ((int32_t *)(uintptr_t)g->qparams_of[2].zero_point)[0] = -128;
-}
-static void count(struct qc_graph *g)
-{
-    g->qparams_of[1].count = 0;
-}
-static void per_channel(struct qc_graph *g)
-{
-    g->qparams_of[2].per_channel = false;
-}
-static void product(struct qc_graph *g)
-{
-    ((float *)(uintptr_t)g->qparams_of[3].scale)[1] = 0.5f;
-}
-static void product_zero(struct qc_graph *g)
-{
-    ((int32_t *)(uintptr_t)g->qparams_of[3].zero_point)[0] = 1;
-}
-static void product_state(struct qc_graph *g)
-{
-    g->qparams_of[3].state = QC_QPARAMS_UNBOUND;
-}
-static void product_factor(struct qc_graph *g)
-{
-    g->qparams_of[3].b = 3;
-}
-static void product_type(struct qc_graph *g)
-{
-    g->qparams_of[3].dtype = QC_I16;
-}
-static void quantizer_type(struct qc_graph *g)
-{
-    g->qparams_of[1].dtype = QC_F32;
-}
-static void quantizer_name(struct qc_graph *g)
-{
-    g->qparams_of[1].name = NULL;
-}
-static void observed(struct qc_graph *g)
-{
-    ((qc_id *)(uintptr_t)g->qparams_of[1].observed)[0] = 7;
-}
-static void port(struct qc_graph *g)
-{
-    g->outputs[0].value = 7;
-}
-static void port_kind(struct qc_graph *g)
-{
-    g->inputs[0].value = 2;
-}
-static void port_count(struct qc_graph *g)
-{
-    g->input_count = 0;
-}
-static void port_name(struct qc_graph *g)
-{
-    g->outputs[0].name = NULL;
-}
+/* What is broken, how, and a part of the message; the graph is put right again by freeing it. */
+#define CASES(X)                                                                                                       \
+    X(order, ((qc_id *)(uintptr_t)g->nodes[1].inputs)[0] = 6,                                                          \
+      "node 1 '%3' (Quantize): input 0 (%6) is not made before it")                                                    \
+    X(self, ((qc_id *)(uintptr_t)g->nodes[1].inputs)[0] = 3, "input 0 (%3) is not made before it")                     \
+    X(absent, ((qc_id *)(uintptr_t)g->nodes[3].inputs)[1] = 0, "node 3 'conv' (Conv): input 1 is missing")             \
+    X(no_op, g->nodes[1].op = QC_OP_COUNT, "is not of a known op")                                                     \
+    X(arity, g->nodes[3].input_count = 1, "has 1 inputs and 1 outputs")                                                \
+    X(outputs, g->nodes[4].outputs = 99, "value %6 'y': is not an output of the node it names")                        \
+    X(outputs_again, g->nodes[4].outputs = 5, "is not an output")                                                      \
+    X(maker, g->values[6].node = 3, "is not an output of the node it names")                                           \
+    X(maker_range, g->values[6].node = 77, "node 77, which does not exist")                                            \
+    X(dtype, g->values[6].type.dtype = QC_F16, "output 0 is f16[N,2,2,2] @0 axis 0, expected f32[N,2,2,2] @0 axis 0")  \
+    X(no_dtype, g->values[1].type.dtype = QC_NONE, "value %1 'x': has no type")                                        \
+    X(rank, g->values[1].type.shape.rank = 9, "value %1 'x': has no type")                                             \
+    X(dimension, g->values[1].type.shape.dim[1] = -5, "value %1 'x': has no type")                                     \
+    X(shape, g->values[5].type.shape.dim[1] = 3, "scales for axis 1 of shape [N,3,2,2]")                               \
+    X(qparams, g->values[3].type.qparams = 0, "expected u8[N,1,2,2] @1")                                               \
+    X(qparams_range, g->values[3].type.qparams = 9, "qparams @9 does not exist")                                       \
+    X(axis, g->values[5].type.axis = 0, "axis 0, expected i32[N,2,2,2] @3 axis 1")                                     \
+    X(axis_range, g->values[5].type.axis = 4, "per-channel axis 4")                                                    \
+    X(name, g->values[6].name = "acc", "its name is not its own")                                                      \
+    X(constant_type, g->values[2].type.dtype = QC_I32, "type and data of the constant differ")                         \
+    X(input_qparams, g->values[1].type.qparams = 1, "an input with qparams")                                           \
+    X(attribute, ((struct qc_attr *)(uintptr_t)g->nodes[3].attrs)[0].name = "pads", "attribute 'pads' is duplicated")  \
+    X(attribute_value, ((struct qc_attr *)(uintptr_t)g->nodes[3].attrs)[0].i = 2,                                      \
+      "with group 2 take 2 input channels")                                                                            \
+    X(scale, ((float *)(uintptr_t)g->qparams_of[1].scale)[0] = 0, "qparams @1 'x': scale 0")                           \
+    X(scale_nan, ((float *)(uintptr_t)g->qparams_of[1].scale)[0] = NAN, "scale nan")                                   \
+    X(scale_denormal, ((float *)(uintptr_t)g->qparams_of[2].scale)[1] = 1e-40f,                                        \
+      "qparams @2 'w': scale 9.99995e-41 (channel 1)")                                                                 \
+    X(zero, ((int32_t *)(uintptr_t)g->qparams_of[1].zero_point)[0] = 256, "zero point 256")                            \
+    X(zero_restricted, ((int32_t *)(uintptr_t)g->qparams_of[2].zero_point)[0] = -128,                                  \
+      "zero point -128 (channel 0) is outside [-127, 127]")                                                            \
+    X(count, g->qparams_of[1].count = 0, "0 scales")                                                                   \
+    X(per_channel, g->qparams_of[2].per_channel = false, "2 scales for per-tensor qparams")                            \
+    X(product, ((float *)(uintptr_t)g->qparams_of[3].scale)[1] = 0.5f, "parameters of channel 1 are not the product")  \
+    X(product_zero, ((int32_t *)(uintptr_t)g->qparams_of[3].zero_point)[0] = 1,                                        \
+      "parameters of channel 0 are not the product")                                                                   \
+    X(product_state, g->qparams_of[3].state = QC_QPARAMS_UNBOUND, "if and only if both of its factors are")            \
+    X(product_factor, g->qparams_of[3].b = 3, "factors @1 and @3 are not earlier qparams")                             \
+    X(product_type, g->qparams_of[3].dtype = QC_I16, "accumulator of type i16")                                        \
+    X(quantizer_type, g->qparams_of[1].dtype = QC_F32, "cannot be quantized to f32")                                   \
+    X(quantizer_name, g->qparams_of[1].name = NULL, "has no name")                                                     \
+    X(observed, ((qc_id *)(uintptr_t)g->qparams_of[1].observed)[0] = 7, "observes %7, which is not a value")           \
+    X(port, g->outputs[0].value = 7, "graph output 0 ('y') is %7")                                                     \
+    X(port_kind, g->inputs[0].value = 2, "graph input 0 is %2")                                                        \
+    X(port_count, g->input_count = 0, "the graph has 0 inputs, but 1 values are inputs")                               \
+    X(port_name, g->outputs[0].name = NULL, "graph output 0")
+
+#define X(name, damage, part)                                                                                          \
+    static void name(struct qc_graph *g)                                                                               \
+    {                                                                                                                  \
+        damage;                                                                                                        \
+    }
+CASES(X)
+#undef X
 
 static const struct {
     void (*damage)(struct qc_graph *g);
-    const char *part;
+    const char *name, *part;
 } cases[] = {
-    {order, "node 1 '%3' (Quantize): input 0 (%6) is not made before it"},
-    {self, "input 0 (%3) is not made before it"},
-    {absent, "node 3 'conv' (Conv): input 1 is missing"},
-    {no_op, "is not of a known op"},
-    {arity, "has 1 inputs and 1 outputs"},
-    {outputs, "value %6 'y': is not an output of the node it names"},
-    {outputs_again, "is not an output"},
-    {maker, "is not an output of the node it names"},
-    {maker_range, "node 77, which does not exist"},
-    {dtype, "output 0 is f16[N,2,2,2] @0 axis 0, expected f32[N,2,2,2] @0 axis 0"},
-    {no_dtype, "value %1 'x': has no type"},
-    {rank, "value %1 'x': has no type"},
-    {dimension, "value %1 'x': has no type"},
-    {shape, "scales for axis 1 of shape [N,3,2,2]"},
-    {qparams, "expected u8[N,1,2,2] @1"},
-    {qparams_range, "qparams @9 does not exist"},
-    {axis, "axis 0, expected i32[N,2,2,2] @3 axis 1"},
-    {axis_range, "per-channel axis 4"},
-    {name, "its name is not its own"},
-    {constant_type, "type and data of the constant differ"},
-    {input_qparams, "an input with qparams"},
-    {attribute, "attribute 'pads' is duplicated"},
-    {attribute_value, "with group 2 take 2 input channels"},
-    {scale, "qparams @1 'x': scale 0"},
-    {scale_nan, "scale nan"},
-    {scale_denormal, "qparams @2 'w': scale 9.99995e-41 (channel 1)"},
-    {zero, "zero point 256"},
-    {zero_restricted, "zero point -128 (channel 0) is outside [-127, 127]"},
-    {count, "0 scales"},
-    {per_channel, "2 scales for per-tensor qparams"},
-    {product, "parameters of channel 1 are not the product"},
-    {product_zero, "parameters of channel 0 are not the product"},
-    {product_state, "if and only if both of its factors are"},
-    {product_factor, "factors @1 and @3 are not earlier qparams"},
-    {product_type, "accumulator of type i16"},
-    {quantizer_type, "cannot be quantized to f32"},
-    {quantizer_name, "has no name"},
-    {observed, "observes %7, which is not a value"},
-    {port, "graph output 0 ('y') is %7"},
-    {port_kind, "graph input 0 is %2"},
-    {port_count, "the graph has 0 inputs, but 1 values are inputs"},
-    {port_name, "graph output 0"},
+#define X(name, damage, part) {name, #name, part},
+    CASES(X)
+#undef X
 };
 
 Test(verify, finds_each_kind_of_damage)
@@ -241,9 +89,7 @@ Test(verify, finds_each_kind_of_damage)
         OWN(qc_graph) *g = test_graph(model);
         MUST(qc_graph_verify(g, ST));
         cases[i].damage(g);
-        cr_expect(!qc_graph_verify(g, ST), "damage %zu passed (%s)", i, cases[i].part);
-        cr_expect_eq(failure.code, QC_BAD_INPUT);
-        cr_expect(strstr(failure.message, cases[i].part), "expected '%s' in '%s'", cases[i].part, failure.message);
+        REFUSES_ROW(cases[i].name, qc_graph_verify(g, ST), QC_BAD_INPUT, cases[i].part);
     }
 }
 
@@ -267,8 +113,7 @@ Test(verify, a_pass_that_duplicates_a_dense_layer_is_stopped)
     struct qc_op_counts before;
     qc_graph_count_ops(&before, one);
     SHOULD(qc_graph_verify_heavy(one, &before, "none", ST));
-    cr_expect(!qc_graph_verify_heavy(two, &before, "expand", ST));
-    SHOULD(strstr(failure.message, "pass 'expand' made 2 MatMul nodes of 1"));
+    FAILS(qc_graph_verify_heavy(two, &before, "expand", ST), "pass 'expand' made 2 MatMul nodes of 1");
     qc_graph_count_ops(&before, two);
     cr_expect(qc_graph_verify_heavy(one, &before, "fold", ST), "fewer is fine: %s", failure.message);
     qc_graph_count_ops(&before, one);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The weights that an int8 kernel takes as a pair, and their saturation. */
-
 #include "graph/core/pair_order.h"
 #include "tests/check.h"
 

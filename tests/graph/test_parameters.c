@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The query of qparams on a graph before and after fold: those that an op reads, computes with and stores. */
-
 #include "graph/core/parameters.h"
 #include "tests/check.h"
 
@@ -92,10 +91,9 @@ Test(parameters, of_each_end_behind_requantize)
 Test(parameters, of_a_graph_input_and_of_what_is_turned_off)
 {
     OWN(qc_graph) *g = NULL;
-    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_query q;
     MUST(qc_graph_parse(&g, before, sizeof before - 1, ST));
-    MUST(qc_query_of(&q, g, a, ST));
+    MUST(qc_query_of(&q, g, test_arena(), ST));
     const struct qc_parameters in = qc_query_taken(&q, g->inputs[0].value);
     cr_expect(in.affine && !in.stored && in.zero_point[0] == 3 && in.scale[0] == 0.5f && in.levels.lo == 0 &&
               in.levels.hi == 255);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Floats of at most 8 bits. Reference: the Python package ml_dtypes 0.6. */
-
 #include "arith/float_level.h"
 #include "graph/types/number_format.h"
 #include "tests/check.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Forms kept with a constant: found by key, computed once, freed with the tensor (sanitizers check leaks). */
-
 #include "graph/types/tensor.h"
 #include "tests/check.h"
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "graph/types/tensor.h"
 #include "tests/check.h"
 

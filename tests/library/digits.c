@@ -9,10 +9,8 @@ void digits_read(void)
 {
     OWN(qc_dataset) *ds = NULL;
     OWN(qc_dataset_scratch) *s = NULL;
-    const struct qc_input_spec input = {.name = "input",
-                                        .dtype = QC_F32,
-                                        .rank = 4,
-                                        .dims = (const int64_t[]){-1, 1, 8, 8}};
+    const struct qc_input_spec input =
+        FIELDS(.name = "input", .dtype = QC_F32, .rank = 4, .dims = (const int64_t[]){-1, 1, 8, 8});
     MUST(qc_dataset_open(&ds, DIGITS_CALIB, &input, 1, &QC_DATASET_OPTIONS_INIT, ST));
     cr_assert_eq(qc_dataset_units(ds), DIGITS_SAMPLES);
     MUST(qc_dataset_scratch_new(&s, ST));

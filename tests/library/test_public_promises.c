@@ -105,13 +105,9 @@ static qcalib_data *data_of(size_t keep_bytes)
     int64_t *shape = malloc(4 * sizeof *shape);
     char *name = strdup("pixels"), *input = strdup("input"), *preprocess = strdup("scale=1");
     memcpy(shape, (const int64_t[]){8, 1, 8, 8}, 4 * sizeof *shape);
-    const struct qcalib_array a = {.size = sizeof a,
-                                   .name = input,
-                                   .type = QCALIB_FLOAT32,
-                                   .rank = 4,
-                                   .shape = shape,
-                                   .preprocess = preprocess,
-                                   .values = keep_bytes ? NULL : digits_pixels};
+    const struct qcalib_array a =
+        FIELDS(.size = sizeof a, .name = input, .type = QCALIB_FLOAT32, .rank = 4, .shape = shape,
+               .preprocess = preprocess, .values = keep_bytes ? NULL : digits_pixels);
     cr_assert_eq(qcalib_data_new(&d, name, &error), QCALIB_OK);
     cr_assert_eq(qcalib_data_add(d, &a, &error), QCALIB_OK, "%s", error.message);
     free(name);

@@ -123,10 +123,9 @@ static void *share_in_jobs(void *user)
 {
     struct shared *s = user;
     struct qcalib_error own;
-    const struct qcalib_job job = {.size = sizeof job,
-                                   .options = s->options,
-                                   .data = s->number == 1 ? NULL : s->data,
-                                   .statistics = s->number == 0 ? NULL : s->statistics};
+    const struct qcalib_job job =
+        FIELDS(.size = sizeof job, .options = s->options, .data = s->number == 1 ? NULL : s->data,
+               .statistics = s->number == 0 ? NULL : s->statistics);
     OWN(qcalib_result) *r = NULL;
     s->wrong += qcalib_quantize(&r, s->model, &job, &own) != QCALIB_OK ||
                 qcalib_result_model(&s->bytes, &s->size, r, 0, &own) != QCALIB_OK;

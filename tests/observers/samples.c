@@ -52,6 +52,12 @@ struct qc_histogram *samples_histogram(const float *x, size_t n)
     return h;
 }
 
+struct qc_histogram *samples_of(float *x, size_t n, enum sample_kind kind)
+{
+    samples_fill(x, n, kind);
+    return samples_histogram(x, n);
+}
+
 double samples_squared_error_within(double most, const float *x, size_t n, double lo, double hi,
                                     struct qc_levels levels, enum qc_symmetry symmetry)
 {

@@ -34,6 +34,8 @@ void samples_fill(float *x, size_t n, enum sample_kind kind);
 
 /* A histogram of n values; aborts the test when memory is out. Freed with qc_histogram_free. */
 struct qc_histogram *samples_histogram(const float *x, size_t n);
+/* samples_fill and samples_histogram. */
+struct qc_histogram *samples_of(float *x, size_t n, enum sample_kind kind);
 
 /* Mean squared error of ONNX's quantize and dequantize of each value, in float as the runtime does it. */
 double samples_squared_error(const float *x, size_t n, double lo, double hi, struct qc_levels levels,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Histograms of channels against their definition, and the ranges that observers choose from them. */
-
 #include "graph/types/dtype.h"
 #include "observers/channel_histogram.h"
 #include "samples.h"

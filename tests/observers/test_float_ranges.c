@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ranges of floating-point levels: every observer's error is that of rounding each value to these levels. */
-
 #include "arith/float_level.h"
 #include "graph/types/dtype.h"
 #include "graph/types/number_format.h"
@@ -83,8 +82,7 @@ Test(float_ranges, mse_finds_what_brute_force_finds)
         double norm;
     } cases[] = {{"mse", 2}, {"mse:norm=2.4", 2.4}};
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
-        samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_of(x, SAMPLE_SIZE, (enum sample_kind)kind);
         const double top = fmax(-(double)h->tally.min, (double)h->tally.max);
         for (size_t t = 0; t < TYPES; t++)
             for (size_t c = 0; c < (t ? 1 : sizeof cases / sizeof *cases); c++) {
@@ -109,8 +107,7 @@ Test(float_ranges, all_errors_agree)
 {
     static float x[SAMPLE_SIZE];
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
-        samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_of(x, SAMPLE_SIZE, (enum sample_kind)kind);
         OWN(qc_moments) *m = NULL;
         MUST(qc_moments_new(&m, h, NULL, ST));
         for (size_t t = 0; t < TYPES; t++) {
@@ -139,8 +136,7 @@ Test(float_ranges, others_do_not_clip_long_tails)
     static float x[SAMPLE_SIZE];
     static const char *const specs[] = {"gaussian", "mse"};
     const struct qc_levels l = qc_levels_of(QC_F8E4M3, false);
-    samples_fill(x, SAMPLE_SIZE, SAMPLE_outlier);
-    OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
+    OWN(qc_histogram) *h = samples_of(x, SAMPLE_SIZE, SAMPLE_outlier);
     const double top = fmax(-(double)h->tally.min, (double)h->tally.max);
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
         const struct qc_range r = solve(specs[i], h, l);

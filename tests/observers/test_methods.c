@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Methods against their formulas, which are computed independently here; series, curves, and edge cases of the plain
    functions. */
-
 #include "observers/elementary.h"
 #include "observers/moments.h"
 #include "observers/observer.h"
@@ -74,8 +73,7 @@ Test(methods, averages_over_samples_are_their_formulas)
     struct qc_observer_values v;
     s.series = NULL;
     MUST(qc_observer_parse(&o, &v, "avgmax", ST));
-    cr_assert(!qc_observer_solve(&r, o, &v, &s, &request, ST));
-    MUST(strstr(failure.message, "needs the extremes of every sample"));
+    FAILS(qc_observer_solve(&r, o, &v, &s, &request, ST), "needs the extremes of every sample");
 }
 
 Test(methods, fixed_is_what_was_asked_for_whatever_was_seen)
@@ -115,8 +113,7 @@ Test(methods, norms_of_the_error_find_what_brute_force_finds)
         double norm, clip;
     } cases[] = {{"mse:norm=1", 1, 1}, {"mse:norm=2.4", 2.4, 1}, {"mse:norm=4", 4, 1}, {"mse:clip=4", 2, 4}};
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
-        samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_of(x, SAMPLE_SIZE, (enum sample_kind)kind);
         struct qc_statistics s = qc_statistics_of(h);
         double min = fmin(0, s.min), max = fmax(0, s.max);
         for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -140,8 +137,7 @@ Test(methods, power_error_of_two_is_the_squared_error)
 {
     static float x[SAMPLE_SIZE];
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
-        samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_of(x, SAMPLE_SIZE, (enum sample_kind)kind);
         OWN(qc_moments) *m = NULL;
         double lo = 0.7 * (double)h->tally.min, hi = 0.6 * (double)h->tally.max;
         MUST(qc_moments_new(&m, h, NULL, ST));
@@ -157,8 +153,7 @@ Test(methods, a_power_error_above_a_bound_is_infinite)
     static float x[SAMPLE_SIZE];
     static const double norms[] = {1, 2.4, 3}, share[] = {0.05, 0.3, 0.7, 1};
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
-        samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_of(x, SAMPLE_SIZE, (enum sample_kind)kind);
         OWN(qc_moments) *m = NULL;
         MUST(qc_moments_new(&m, h, NULL, ST));
         for (size_t n = 0; n < sizeof norms / sizeof *norms; n++)
@@ -192,8 +187,7 @@ Test(methods, above_a_bound_is_what_the_error_says)
     static const struct qc_output_function leaky = {.run = run_leaky};
     size_t above = 0, tried = 0;
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
-        samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_of(x, SAMPLE_SIZE, (enum sample_kind)kind);
         OWN(qc_moments) *m = NULL;
         MUST(qc_moments_new(&m, h, kind % 2 ? &leaky : NULL, ST));
         for (size_t t = 0; t < sizeof types / sizeof *types; t++)
@@ -234,8 +228,7 @@ Test(methods, gaussian_gives_the_thresholds_of_its_law)
         {SAMPLE_laplace, "gaussian", 0.3, {.lo = 0, .hi = 15}, 5.03, 0.03},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        samples_fill(x, N, cases[c].kind);
-        OWN(qc_histogram) *h = samples_histogram(x, N);
+        OWN(qc_histogram) *h = samples_of(x, N, cases[c].kind);
         struct qc_statistics s = qc_statistics_of(h);
         struct qc_range r = samples_solve(cases[c].spec, &s, QC_SOLVE_INIT(cases[c].levels, QC_SYMMETRIC));
         cr_assert_float_eq(r.hi / cases[c].b, cases[c].expected, cases[c].slack * cases[c].expected, "%s on %s: %g",
@@ -248,8 +241,7 @@ Test(methods, gaussian_gives_the_thresholds_of_its_law)
 Test(methods, gaussian_predicts_the_error_on_gaussian_values)
 {
     static float x[SAMPLE_SIZE];
-    samples_fill(x, SAMPLE_SIZE, SAMPLE_normal);
-    OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
+    OWN(qc_histogram) *h = samples_of(x, SAMPLE_SIZE, SAMPLE_normal);
     struct qc_statistics s = qc_statistics_of(h);
     struct qc_range r = samples_solve("gaussian", &s, QC_SOLVE_INIT(u4, QC_ASYMMETRIC));
     double real = samples_squared_error(x, SAMPLE_SIZE, r.lo, r.hi, u4, QC_ASYMMETRIC);
@@ -260,8 +252,7 @@ Test(methods, onnxruntime_s_entropy_is_min_max)
 {
     static float x[SAMPLE_SIZE];
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
-        samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_of(x, SAMPLE_SIZE, (enum sample_kind)kind);
         struct qc_statistics s = qc_statistics_of(h);
         struct qc_solve request = QC_SOLVE_INIT(u8, QC_ASYMMETRIC);
         struct qc_range a = samples_solve("kl:variant=onnxruntime", &s, request),

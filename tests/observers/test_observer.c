@@ -34,9 +34,9 @@ Test(observer, registry_has_all_with_complete_entries)
         cr_assert_leq(o->option_count, QC_OBSERVER_OPTIONS);
         for (size_t k = 0; k < o->option_count; k++) {
             const struct qc_observer_option *p = &o->options[k];
-            cr_assert(p->name && p->help && p->min <= p->max);
-            cr_assert(isnan(p->preset) || (p->min <= p->preset && p->preset <= p->max));
-            cr_assert(!p->choice_count || (p->choices && p->min == 0 && p->max == (double)p->choice_count - 1));
+            MUST_HOLD(p->name && p->help && p->min <= p->max,
+                      isnan(p->preset) || (p->min <= p->preset && p->preset <= p->max),
+                      !p->choice_count || (p->choices && p->min == 0 && p->max == (double)p->choice_count - 1));
         }
     }
     cr_assert_null(qc_observer_find("nothing"));
@@ -48,8 +48,7 @@ Test(observer, parses_options)
     const struct qc_observer *o;
     struct qc_observer_values v;
     MUST(qc_observer_parse(&o, &v, "kl", ST));
-    cr_assert_str_eq(o->name, "kl");
-    cr_assert(v.v[0] == 0 && v.v[1] == 0);
+    MUST_HOLD(strcmp(o->name, "kl") == 0, v.v[0] == 0 && v.v[1] == 0);
     MUST(qc_observer_parse(&o, &v, "kl:bins=4096", ST));
     cr_assert_eq(v.v[0], 4096);
     MUST(qc_observer_parse(&o, &v, "percentile:p=99.5,p=99.9", ST)); /* the last one wins */
@@ -191,20 +190,16 @@ Test(observer, stays_inside_extremes_and_known_bounds)
                   {2, 3},
                   {(double)NAN, (double)NAN}};
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
-        samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_of(x, SAMPLE_SIZE, (enum sample_kind)kind);
         double min = fmin(0, (double)h->tally.min), max = fmax(0, (double)h->tally.max);
         for (size_t b = 0; b < sizeof bounds / sizeof *bounds; b++) {
             for (size_t i = 0; i < qc_observer_count(); i++) {
-                struct qc_solve request = {.levels = u8,
-                                           .symmetry = QC_ASYMMETRIC,
-                                           .known_lo = bounds[b].lo,
-                                           .known_hi = bounds[b].hi};
+                struct qc_solve request =
+                    FIELDS(.levels = u8, .symmetry = QC_ASYMMETRIC, .known_lo = bounds[b].lo, .known_hi = bounds[b].hi);
                 if (qc_observer_at(i)->fixed) continue;
                 struct qc_range r = solve_values(spec_of(i), x, SAMPLE_SIZE, &request);
-                cr_assert(r.lo <= 0 && r.hi >= 0 && r.lo >= min && r.hi <= max);
-                cr_assert(!(r.lo < bounds[b].lo) || r.lo == 0);
-                cr_assert(!(r.hi > bounds[b].hi) || r.hi == 0);
+                MUST_HOLD(r.lo <= 0 && r.hi >= 0 && r.lo >= min && r.hi <= max, !(r.lo < bounds[b].lo) || r.lo == 0,
+                          !(r.hi > bounds[b].hi) || r.hi == 0);
             }
         }
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ranges that look through functions, against ONNX's quantize and dequantize and the function, value by value. */
-
 #include "observers/moments.h"
 #include "observers/observer.h"
 #include "samples.h"
@@ -108,8 +107,7 @@ Test(behind, the_choice_is_what_brute_force_finds)
         double norm;
     } cases[] = {{"mse", 2}, {"mse:norm=1", 1}, {"mse:norm=2.4", 2.4}};
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
-        samples_fill(x, COUNT, (enum sample_kind)kind);
-        OWN(qc_histogram) *h = samples_histogram(x, COUNT);
+        OWN(qc_histogram) *h = samples_of(x, COUNT, (enum sample_kind)kind);
         struct qc_statistics s = qc_statistics_of(h);
         const double min = fmin(0, s.min), max = fmax(0, s.max);
         for (size_t k = 0; k < FORMULAS * 3; k++) {
@@ -136,8 +134,7 @@ Test(behind, the_choice_is_what_brute_force_finds)
 Test(behind, eight_bits_behind_a_leaky_relu_gain)
 {
     static float x[COUNT];
-    samples_fill(x, COUNT, SAMPLE_normal);
-    OWN(qc_histogram) *h = samples_histogram(x, COUNT);
+    OWN(qc_histogram) *h = samples_of(x, COUNT, SAMPLE_normal);
     struct qc_statistics s = qc_statistics_of(h);
     struct qc_range r = solve("mse", &s, u8, behind(&formulas[0])), plain = solve("mse", &s, u8, NULL);
     cr_assert_lt(error(x, r.lo, r.hi, u8, leaky, 2), 0.9 * error(x, plain.lo, plain.hi, u8, leaky, 2));
@@ -150,8 +147,7 @@ Test(behind, both_ways_agree_and_the_identity_is_nothing)
 {
     static float x[COUNT];
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
-        samples_fill(x, COUNT, (enum sample_kind)kind);
-        OWN(qc_histogram) *h = samples_histogram(x, COUNT);
+        OWN(qc_histogram) *h = samples_of(x, COUNT, (enum sample_kind)kind);
         struct formula same = {"identity", identity, {0}}, far = {"x + 1000", shifted, {0}};
         struct qc_moments *plain, *m;
         double lo = 0.7 * (double)h->tally.min, hi = 0.6 * (double)h->tally.max;
@@ -176,8 +172,7 @@ Test(behind, both_ways_agree_and_the_identity_is_nothing)
 Test(behind, what_says_nothing_is_left_aside)
 {
     static float x[COUNT];
-    samples_fill(x, COUNT, SAMPLE_normal);
-    OWN(qc_histogram) *h = samples_histogram(x, COUNT);
+    OWN(qc_histogram) *h = samples_of(x, COUNT, SAMPLE_normal);
     struct qc_statistics s = qc_statistics_of(h);
     struct formula bad[] = {{"1 / x", reciprocal, {0}}, {"3", constant, {0}}};
     static const char *const methods[] = {"mse", "kl", "minmax", "percentile"};
@@ -196,8 +191,7 @@ Test(behind, kl_takes_the_squared_error)
     static float x[COUNT];
     bool narrower = false;
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
-        samples_fill(x, COUNT, (enum sample_kind)kind);
-        OWN(qc_histogram) *h = samples_histogram(x, COUNT);
+        OWN(qc_histogram) *h = samples_of(x, COUNT, (enum sample_kind)kind);
         struct qc_statistics s = qc_statistics_of(h);
         for (size_t k = 0; k < FORMULAS; k++) {
             double (*f)(double) = formulas[k].f;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "observers/plugin.h"
 #include "tests/check.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The solvers against brute force: every threshold of a grid, on the values themselves or by the definition. */
-
 #include "observers/moments.h"
 #include "observers/observer.h"
 #include "samples.h"
@@ -37,8 +36,7 @@ Test(ranges, percentile_equals_that_of_the_sorted_values)
     static float x[SAMPLE_SIZE];
     static const double ps[] = {99, 95, 80};
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
-        samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_of(x, SAMPLE_SIZE, (enum sample_kind)kind);
         qsort(x, SAMPLE_SIZE, sizeof *x, compare_floats);
         for (size_t k = 0; k < sizeof ps / sizeof *ps; k++) {
             char spec[40];
@@ -82,8 +80,7 @@ static double brute_force_error(const float *x, double min, double max, struct q
 static void check_mse(enum sample_kind kind, struct qc_levels levels, enum qc_symmetry symmetry)
 {
     static float x[SAMPLE_SIZE];
-    samples_fill(x, SAMPLE_SIZE, kind);
-    OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
+    OWN(qc_histogram) *h = samples_of(x, SAMPLE_SIZE, kind);
     double min = fmin(0, (double)h->tally.min), max = fmax(0, (double)h->tally.max);
     struct qc_range r = solve("mse", h, levels, symmetry);
     double real = samples_squared_error(x, SAMPLE_SIZE, r.lo, r.hi, levels, symmetry);
@@ -130,8 +127,7 @@ Test(ranges, both_ways_to_the_squared_error_agree)
 {
     static float x[SAMPLE_SIZE];
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
-        samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_of(x, SAMPLE_SIZE, (enum sample_kind)kind);
         struct qc_moments *m;
         MUST(qc_moments_new(&m, h, NULL, ST));
         for (int f = 1; f <= 20; f++) {
@@ -256,8 +252,7 @@ Test(ranges, kl_is_its_definition_and_finds_what_brute_force_finds)
     static float x[SAMPLE_SIZE];
     static struct density d;
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
-        samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
-        OWN(qc_histogram) *h = samples_histogram(x, SAMPLE_SIZE);
+        OWN(qc_histogram) *h = samples_of(x, SAMPLE_SIZE, (enum sample_kind)kind);
         struct qc_range r = solve("kl:clip=1", h, u8, QC_ASYMMETRIC);
         density_by_definition(&d, h);
         double direct = divergence_by_definition(&d, r.lo, r.hi), widest = divergence_by_definition(&d, d.a, d.b);
@@ -289,8 +284,7 @@ static double kept(const char *spec, enum sample_kind kind)
 {
     enum { N = 400000 };
     static float x[N];
-    samples_fill(x, N, kind);
-    OWN(qc_histogram) *h = samples_histogram(x, N);
+    OWN(qc_histogram) *h = samples_of(x, N, kind);
     struct qc_range r = solve(spec, h, u8, QC_ASYMMETRIC), all = solve("minmax", h, u8, QC_ASYMMETRIC);
     return (r.hi - r.lo) / (all.hi - all.lo);
 }

@@ -16,13 +16,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct qc_graph *g = NULL, *again = NULL;
     void *bytes = NULL;
     size_t n;
-    if (!qc_onnx_import_memory(&g, NULL, data, size, NULL, &st)) {
+    if (!qc_onnx_import_memory_with(&g, NULL, data, size, NULL, &QC_IMPORT_INIT, &st)) {
         if (st.code == QC_OK) abort();
         return 0;
     }
     if (!qc_graph_verify(g, &st)) abort();
     if (!qc_onnx_emit(&bytes, &n, g, NULL, &st)) abort();
-    if (!qc_onnx_import_memory(&again, NULL, bytes, n, NULL, &st)) abort();
+    if (!qc_onnx_import_memory_with(&again, NULL, bytes, n, NULL, &QC_IMPORT_INIT, &st)) abort();
     free(bytes);
     qc_graph_free(again);
     qc_graph_free(g);

@@ -199,7 +199,7 @@ struct qc_graph *maker_import(const struct maker *m, struct qc_model_info *info,
     void *bytes;
     size_t size;
     maker_pack(m, &bytes, &size);
-    bool ok = qc_onnx_import_memory(&g, info, bytes, size, NULL, st);
+    bool ok = qc_onnx_import_memory_with(&g, info, bytes, size, NULL, &QC_IMPORT_INIT, st);
     cr_assert_eq(ok, st->code == QC_OK);
     return g;
 }
@@ -242,4 +242,10 @@ bool node_ints_are(const struct qc_node *n, const char *attr, size_t count, cons
 {
     const int64_t *got;
     return qc_attr_ints(n, attr, &got) == count && memcmp(got, v, count * sizeof *v) == 0;
+}
+
+void write_file(const char *path, const void *data, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    cr_assert(f && fwrite(data, 1, size, f) == size && fclose(f) == 0);
 }

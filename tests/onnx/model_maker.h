@@ -37,6 +37,8 @@ void maker_int_list(struct maker *m, const char *name, size_t count, const int64
 void maker_float_list(struct maker *m, const char *name, size_t count, const float *v);
 void maker_tensor(struct maker *m, const char *name, Onnx__TensorProto *t);
 
+void write_file(const char *path, const void *data, size_t size); /* ends the test if it cannot */
+
 /* The bytes, in the maker's arena. */
 void maker_pack(const struct maker *m, void **bytes, size_t *size);
 /* Imports; the graph is the caller's. On failure NULL, with the error in *st. */

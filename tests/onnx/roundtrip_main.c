@@ -14,7 +14,7 @@ int main(int argc, char **argv)
     struct qc_graph *g = NULL;
     if (argc < 3) return QC_USAGE;
     if (argc > 3) o.opset_min = (int)strtol(argv[3], NULL, 10);
-    if (qc_onnx_import(&g, NULL, argv[1], &st)) qc_onnx_emit_file(NULL, argv[2], g, &o, &st);
+    if (qc_onnx_import_with(&g, NULL, argv[1], &QC_IMPORT_INIT, &st)) qc_onnx_emit_file(NULL, argv[2], g, &o, &st);
     if (st.code) fprintf(stderr, "%s\n", st.message);
     qc_graph_free(g);
     return (int)st.code;

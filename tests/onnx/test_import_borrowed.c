@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Initializers in a model's own file: messages are unpacked without copying them, and those of a large model stay in
    the file. */
-
 #include "base/resident.h"
 #include "model_maker.h"
 #include "tests/check.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Damaged files: every truncation and many fixed mutations of small valid models give a status or a graph. The build
    with sanitizers shows memory errors and leaks. */
-
 #include "graph/core/verify.h"
 #include "model_maker.h"
 #include "onnx/write/emit.h"
@@ -48,7 +47,7 @@ static bool try_import(const unsigned char *bytes, size_t size)
     /* A copy of the exact size, so that reading behind it is seen. */
     unsigned char *copy = malloc(size ? size : 1);
     memcpy(copy, bytes, size);
-    bool ok = qc_onnx_import_memory(&g, NULL, copy, size, NULL, &st);
+    bool ok = qc_onnx_import_memory_with(&g, NULL, copy, size, NULL, &QC_IMPORT_INIT, &st);
     free(copy);
     cr_expect_eq(ok, st.code == QC_OK);
     if (!ok) {

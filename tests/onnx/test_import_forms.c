@@ -53,10 +53,8 @@ Test(forms, clip_bounds_become_inputs)
     struct qc_graph *g = finish(&m, "Clip");
     const struct qc_node *n = graph_node(g, "y");
     cr_assert_eq(n->input_count, 3);
-    cr_expect_eq(n->attr_count, 0);
-    cr_expect_eq(scalar(g, n->inputs[1]), 0);
-    cr_expect_eq(scalar(g, n->inputs[2]), 6);
-    cr_expect_str_eq(qc_value(g, n->inputs[2])->name, "c_max");
+    HOLD(n->attr_count == 0, scalar(g, n->inputs[1]) == 0, scalar(g, n->inputs[2]) == 6,
+         strcmp(qc_value(g, n->inputs[2])->name, "c_max") == 0);
     stop(&m, g);
 
     start(&m, 7, DIMS(2));
@@ -74,8 +72,7 @@ Test(forms, pads_become_inputs_and_axes_are_spread)
     maker_int_list(&m, "pads", LIST(0, 1, 0, 2));
     maker_float(&m, "value", 1.5f);
     struct qc_graph *g = finish(&m, "Pad");
-    cr_expect(node_input_is(g, graph_node(g, "y"), 1, LIST(0, 1, 0, 2)));
-    cr_expect_eq(scalar(g, graph_node(g, "y")->inputs[2]), 1.5f);
+    HOLD(node_input_is(g, graph_node(g, "y"), 1, LIST(0, 1, 0, 2)), scalar(g, graph_node(g, "y")->inputs[2]) == 1.5f);
     stop(&m, g);
 
     start(&m, 18, DIMS(2, 3, 4));
@@ -83,27 +80,25 @@ Test(forms, pads_become_inputs_and_axes_are_spread)
     maker_ints(&m, "a", LIST(-1, 0));
     maker_node(&m, "Pad", NULL, "x p - a", "y");
     g = finish(&m, "Pad");
-    cr_expect(node_input_is(g, graph_node(g, "y"), 1, LIST(5, 0, 1, 6, 0, 2)));
-    cr_expect_eq(graph_node(g, "y")->input_count, 2);
+    HOLD(node_input_is(g, graph_node(g, "y"), 1, LIST(5, 0, 1, 6, 0, 2)), graph_node(g, "y")->input_count == 2);
     stop(&m, g);
 }
 
 Test(forms, a_fill_value_of_zero_is_the_default)
 {
-    struct maker m;
+    MAKER m;
     const float zero = 0;
     start(&m, 11, DIMS(4));
     maker_ints(&m, "p", LIST(1, 2));
     maker_floats(&m, "v", 0, NULL, &zero);
     maker_node(&m, "Pad", NULL, "x p v", "y");
-    struct qc_graph *g = finish(&m, "Pad");
+    OWN(qc_graph) *g = finish(&m, "Pad");
     cr_expect_eq(graph_node(g, "y")->input_count, 2);
-    stop(&m, g);
 }
 
 Test(forms, slice_squeeze_unsqueeze_and_split_take_inputs)
 {
-    struct maker m;
+    MAKER m;
     start(&m, 9, DIMS(4, 1, 6));
     maker_node(&m, "Slice", NULL, "x", "s");
     maker_int_list(&m, "starts", LIST(1, 0));
@@ -118,17 +113,13 @@ Test(forms, slice_squeeze_unsqueeze_and_split_take_inputs)
     maker_int_list(&m, "split", LIST(2, 3));
     maker_node(&m, "Concat", NULL, "b a", "y");
     maker_int(&m, "axis", 2);
-    struct qc_graph *g = finish(&m, "Slice Squeeze Unsqueeze Split Concat");
-    cr_expect(node_input_is(g, graph_node(g, "s"), 1, LIST(1, 0)));
-    cr_expect(node_input_is(g, graph_node(g, "s"), 2, LIST(3, -1)));
-    cr_expect(node_input_is(g, graph_node(g, "s"), 3, LIST(0, 2)));
-    cr_expect(node_input_is(g, graph_node(g, "q"), 1, LIST(1)));
-    cr_expect(node_input_is(g, graph_node(g, "u"), 1, LIST(0)));
-    cr_expect(node_input_is(g, graph_node(g, "a"), 1, LIST(2, 3)));
-    cr_expect_eq(graph_node(g, "a")->attr_count, 1);
+    OWN(qc_graph) *g = finish(&m, "Slice Squeeze Unsqueeze Split Concat");
+    HOLD(node_input_is(g, graph_node(g, "s"), 1, LIST(1, 0)), node_input_is(g, graph_node(g, "s"), 2, LIST(3, -1)),
+         node_input_is(g, graph_node(g, "s"), 3, LIST(0, 2)), node_input_is(g, graph_node(g, "q"), 1, LIST(1)),
+         node_input_is(g, graph_node(g, "u"), 1, LIST(0)), node_input_is(g, graph_node(g, "a"), 1, LIST(2, 3)),
+         graph_node(g, "a")->attr_count == 1);
     const struct qc_shape want = QC_SHAPE(1, 2, 5);
     cr_expect(qc_shape_equal(&qc_value(g, g->outputs[0].value)->type.shape, &want));
-    stop(&m, g);
 }
 
 Test(forms, steps_of_one_are_the_default)
@@ -182,19 +173,17 @@ Test(forms, axes_of_reductions_are_an_attribute)
 {
     static const int opsets[] = {11, 13, 18};
     for (size_t i = 0; i < sizeof opsets / sizeof *opsets; i++) {
-        struct maker m;
+        MAKER m;
         start(&m, opsets[i], DIMS(2, 3, 4));
         maker_ints(&m, "a", LIST(1, -1));
         maker_node(&m, "ReduceMean", NULL, opsets[i] < 18 ? "x" : "x a", "h");
         if (opsets[i] < 18) maker_int_list(&m, "axes", LIST(1, -1));
         maker_node(&m, "ReduceSum", NULL, opsets[i] < 13 ? "h" : "h a", "y");
         if (opsets[i] < 13) maker_int_list(&m, "axes", LIST(1, -1));
-        struct qc_graph *g = finish(&m, "ReduceMean ReduceSum");
-        cr_expect(node_ints_are(graph_node(g, "h"), "axes", LIST(1, -1)));
-        cr_expect(node_ints_are(graph_node(g, "y"), "axes", LIST(1, -1)));
-        cr_expect_eq(graph_node(g, "y")->input_count, 1);
+        OWN(qc_graph) *g = finish(&m, "ReduceMean ReduceSum");
+        HOLD(node_ints_are(graph_node(g, "h"), "axes", LIST(1, -1)),
+             node_ints_are(graph_node(g, "y"), "axes", LIST(1, -1)), graph_node(g, "y")->input_count == 1);
         cr_expect_eq(qc_graph_find_value(g, "a"), 0, "the axes are no value any more");
-        stop(&m, g);
     }
 }
 
@@ -224,8 +213,7 @@ Test(forms, softmax_of_old_opsets_flattens)
     start(&m, 11, DIMS(-1, 3, 5));
     maker_node(&m, "Softmax", "s", "x", "y"); /* axis 1 */
     struct qc_graph *g = finish(&m, "Flatten Softmax Reshape");
-    cr_expect(node_input_is(g, graph_node(g, "y"), 1, LIST(-1, 3, 5)));
-    cr_expect_eq(graph_node(g, "s_soft")->attr_count, 0);
+    HOLD(node_input_is(g, graph_node(g, "y"), 1, LIST(-1, 3, 5)), graph_node(g, "s_soft")->attr_count == 0);
     stop(&m, g);
 
     start(&m, 11, DIMS(-1, -1, 5));
@@ -248,15 +236,13 @@ Test(forms, softmax_of_old_opsets_flattens)
 
 Test(forms, softmax_from_opset_13_on_is_of_one_axis)
 {
-    struct maker m;
+    MAKER m;
     start(&m, 13, DIMS(-1, 3, 5));
     maker_node(&m, "Softmax", NULL, "x", "h");
     maker_int(&m, "axis", 1);
     maker_node(&m, "Softmax", NULL, "h", "y");
-    struct qc_graph *g = finish(&m, "Softmax Softmax");
-    cr_expect_eq(qc_attr_int(graph_node(g, "h"), "axis", -1), 1);
-    cr_expect_eq(graph_node(g, "y")->attr_count, 0);
-    stop(&m, g);
+    OWN(qc_graph) *g = finish(&m, "Softmax Softmax");
+    HOLD(qc_attr_int(graph_node(g, "h"), "axis", -1) == 1, graph_node(g, "y")->attr_count == 0);
 }
 
 Test(forms, upsample_and_old_resize_are_asymmetric)
@@ -270,8 +256,7 @@ Test(forms, upsample_and_old_resize_are_asymmetric)
     struct qc_graph *g = finish(&m, "Resize");
     const struct qc_node *n = graph_node(g, "y");
     cr_assert_eq(n->input_count, 3);
-    cr_expect_eq(n->inputs[1], QC_ABSENT);
-    cr_expect_eq(((const float *)qc_constant_of(g, n->inputs[2])->data)[3], 3);
+    HOLD(n->inputs[1] == QC_ABSENT, ((const float *)qc_constant_of(g, n->inputs[2])->data)[3] == 3);
     cr_expect_str_eq(qc_attr_string(n, "coordinate_transformation_mode", ""), "asymmetric");
     cr_expect_str_eq(qc_attr_string(n, "nearest_mode", ""), "floor");
     const struct qc_shape want = QC_SHAPE(1, 1, 8, 12);
@@ -290,32 +275,29 @@ Test(forms, upsample_and_old_resize_are_asymmetric)
 
 Test(forms, resize_of_some_axes_is_spread)
 {
-    struct maker m;
+    MAKER m;
     const float scales[2] = {2, 3};
     start(&m, 18, DIMS(-1, 2, 4, 4));
     maker_floats(&m, "s", DIMS(2), scales);
     maker_node(&m, "Resize", NULL, "x - s", "y");
     maker_int_list(&m, "axes", LIST(3, 2));
-    struct qc_graph *g = finish(&m, "Resize");
+    OWN(qc_graph) *g = finish(&m, "Resize");
     const float *v = qc_constant_of(g, graph_node(g, "y")->inputs[2])->data;
     cr_expect(v[0] == 1 && v[1] == 1 && v[2] == 3 && v[3] == 2);
-    stop(&m, g);
 }
 
 Test(forms, a_gemm_bias_of_one_row_is_a_vector)
 {
-    struct maker m;
+    MAKER m;
     const float w[6] = {1, 2, 3, 4, 5, 6}, c[3] = {7, 8, 9};
     start(&m, 9, DIMS(-1, 2));
     maker_floats(&m, "w", DIMS(2, 3), w);
     maker_floats(&m, "c", DIMS(1, 3), c);
     maker_node(&m, "Gemm", NULL, "x w c", "y");
-    struct qc_graph *g = finish(&m, "Gemm");
+    OWN(qc_graph) *g = finish(&m, "Gemm");
     const struct qc_tensor *t = qc_constant_of(g, qc_graph_find_value(g, "c"));
     cr_assert_not_null(t);
-    cr_expect_eq(t->shape.rank, 1);
-    cr_expect_eq(((const float *)t->data)[2], 9);
-    stop(&m, g);
+    HOLD(t->shape.rank == 1, ((const float *)t->data)[2] == 9);
 }
 
 /* Of one element, in every rank that broadcasts: quantized, it has a scale for each column of the weight. */
@@ -324,7 +306,7 @@ Test(forms, a_gemm_bias_of_one_element_is_a_vector)
     const float w[6] = {1, 2, 3, 4, 5, 6}, c[1] = {7};
     for (int rank = 0; rank < 3; rank++)
         for (int turned = 0; turned < 2; turned++) {
-            struct maker m;
+            MAKER m;
             start(&m, 13, DIMS(-1, 2));
             if (turned)
                 maker_floats(&m, "w", DIMS(3, 2), w);
@@ -338,26 +320,24 @@ Test(forms, a_gemm_bias_of_one_element_is_a_vector)
                 maker_floats(&m, "c", DIMS(1, 1), c);
             maker_node(&m, "Gemm", NULL, "x w c", "y");
             maker_int(&m, "transB", turned);
-            struct qc_graph *g = finish(&m, "Gemm");
+            OWN(qc_graph) *g = finish(&m, "Gemm");
             const struct qc_tensor *t = qc_constant_of(g, qc_graph_find_value(g, "c"));
             cr_assert_not_null(t);
             cr_assert(t->shape.rank == 1 && t->count == 3, "rank %d, transB %d", rank, turned);
             cr_expect(((const float *)t->data)[0] == 7 && ((const float *)t->data)[2] == 7);
-            stop(&m, g);
         }
 }
 
 Test(forms, a_gemm_without_bias_has_no_beta)
 {
-    struct maker m;
+    MAKER m;
     const float w[6] = {1, 2, 3, 4, 5, 6};
     start(&m, 13, DIMS(-1, 2));
     maker_floats(&m, "w", DIMS(2, 3), w);
     maker_node(&m, "Gemm", NULL, "x w", "y");
     maker_float(&m, "beta", 0.5f);
-    struct qc_graph *g = finish(&m, "Gemm");
+    OWN(qc_graph) *g = finish(&m, "Gemm");
     cr_expect_eq(graph_node(g, "y")->attr_count, 0);
-    stop(&m, g);
 }
 
 Test(forms, batch_norm_is_for_inference_only)
@@ -402,9 +382,8 @@ Test(forms, constants_of_every_attribute)
     maker_node(&m, "Expand", NULL, "h3 d", "h4");
     maker_node(&m, "Gather", NULL, "h4 e", "y");
     struct qc_graph *g = finish(&m, "Add Add Add Expand Gather");
-    cr_expect_eq(scalar(g, qc_graph_find_value(g, "b")), 3);
-    cr_expect_eq(qc_constant_of(g, qc_graph_find_value(g, "e"))->dtype, QC_I64);
-    cr_expect_eq(qc_value(g, g->outputs[0].value)->type.shape.rank, 0);
+    HOLD(scalar(g, qc_graph_find_value(g, "b")) == 3, qc_constant_of(g, qc_graph_find_value(g, "e"))->dtype == QC_I64,
+         qc_value(g, g->outputs[0].value)->type.shape.rank == 0);
     cr_expect_eq(graph_node(g, "h1")->inputs[1], graph_node(g, "h3")->inputs[1], "equal constants are one");
     qc_graph_free(g);
     m.nodes[0]->attribute[0]->name = (char *)(uintptr_t) "value_strings";
@@ -413,39 +392,34 @@ Test(forms, constants_of_every_attribute)
 
 Test(forms, shape_with_bounds_is_a_slice)
 {
-    struct maker m;
+    MAKER m;
     start(&m, 15, DIMS(-1, 3, 4));
     maker_node(&m, "Shape", "s", "x", "y");
     maker_int(&m, "start", 1);
-    struct qc_graph *g = finish(&m, "Shape Slice");
-    cr_expect(node_input_is(g, graph_node(g, "y"), 1, LIST(1)));
-    cr_expect(node_input_is(g, graph_node(g, "y"), 2, LIST(INT64_MAX)));
-    stop(&m, g);
+    OWN(qc_graph) *g = finish(&m, "Shape Slice");
+    HOLD(node_input_is(g, graph_node(g, "y"), 1, LIST(1)), node_input_is(g, graph_node(g, "y"), 2, LIST(INT64_MAX)));
 }
 
 Test(forms, transpose_always_has_perm)
 {
-    struct maker m;
+    MAKER m;
     start(&m, 7, DIMS(-1, 3, 4));
     maker_node(&m, "Transpose", NULL, "x", "y");
-    struct qc_graph *g = finish(&m, "Transpose");
+    OWN(qc_graph) *g = finish(&m, "Transpose");
     cr_expect(node_ints_are(graph_node(g, "y"), "perm", LIST(2, 1, 0)));
-    stop(&m, g);
 }
 
 Test(forms, output_type_of_quantize_is_a_zero_point)
 {
-    struct maker m;
+    MAKER m;
     const float scale = 0.5f;
     start(&m, 21, DIMS(-1, 3));
     maker_floats(&m, "s", 0, NULL, &scale);
     maker_node(&m, "QuantizeLinear", NULL, "x s", "q");
     maker_int(&m, "output_dtype", 3);
     maker_node(&m, "DequantizeLinear", NULL, "q s", "y");
-    struct qc_graph *g = finish(&m, "QuantizeLinear DequantizeLinear");
-    cr_expect_eq(qc_value(g, qc_graph_find_value(g, "q"))->type.dtype, QC_I8);
-    cr_expect_eq(graph_node(g, "q")->attr_count, 0);
+    OWN(qc_graph) *g = finish(&m, "QuantizeLinear DequantizeLinear");
+    HOLD(qc_value(g, qc_graph_find_value(g, "q"))->type.dtype == QC_I8, graph_node(g, "q")->attr_count == 0);
     cr_assert_eq(graph_node(g, "q")->input_count, 3);
     cr_expect_eq(qc_tensor_int(qc_constant_of(g, graph_node(g, "q")->inputs[2]), 0), 0);
-    stop(&m, g);
 }

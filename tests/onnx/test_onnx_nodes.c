@@ -27,7 +27,8 @@ static void round_trip(const struct qc_graph *g, const char *name, int opset)
     size_t size;
     o.opset_min = opset;
     cr_assert(qc_onnx_emit(&bytes, &size, g, &o, ST), "%s: %s", name, failure.message);
-    cr_assert(qc_onnx_import_memory(&h, NULL, bytes, size, NULL, ST), "%s: %s", name, failure.message);
+    cr_assert(qc_onnx_import_memory_with(&h, NULL, bytes, size, NULL, &QC_IMPORT_INIT, ST), "%s: %s", name,
+              failure.message);
     QC_FREED char *a = print(g), *b = print(h);
     const char *p = strchr(a, '\n'), *q = strchr(b, '\n'); /* the first line holds the opset */
     cr_expect(p && q && strcmp(p, q) == 0, "%s at opset %d:\n%s\n%s", name, opset, a, b);
@@ -43,7 +44,7 @@ Test(onnx_nodes, are_imported_or_unsupported)
         OWN(qc_graph) *g = NULL;
         snprintf(path, sizeof path, "%s/%s/model.onnx", folder, e->d_name);
         if (access(path, R_OK)) continue;
-        if (!qc_onnx_import(&g, NULL, path, ST)) {
+        if (!qc_onnx_import_with(&g, NULL, path, &QC_IMPORT_INIT, ST)) {
             cr_expect_eq(failure.code, QC_UNSUPPORTED, "%s", failure.message);
             unsupported++;
             continue;

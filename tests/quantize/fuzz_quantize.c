@@ -232,7 +232,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct all a = {0};
-    if (!made(qc_onnx_import_memory(&a.imported, NULL, data, size, NULL, &st), &st)) return 0;
+    if (!made(qc_onnx_import_memory_with(&a.imported, NULL, data, size, NULL, &QC_IMPORT_INIT, &st), &st)) return 0;
     a.imported->budget.memory_limit = LIMIT;
     a.rules = qc_rules_new(&st);
     a.fold_rules = qc_rules_new(&st);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Advice: the gain that a job reports for an option equals that of a job with the option. */
-
 #include "graph/text/text.h"
 #include "quantize/job.h"
 #include "tests/check.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* --method auto with few samples: which observers are tried, and on how many. */
-
 #include "quantize/job.h"
 #include "tests/check.h"
 
@@ -38,8 +37,7 @@ static struct trials run(const char *samples)
 Test(auto_few, tries_others_from_8_samples_on)
 {
     const struct trials few = run("7"), more = run("8"), most = run("32");
-    cr_expect_eq(few.count, 1);
-    cr_expect(few.by_mse);
+    HOLD(few.count == 1, few.by_mse);
     cr_expect_eq(few.samples, 7, "what mse loses is seen on all samples");
     cr_expect_gt(more.count, 1);
     cr_expect_eq(more.samples, 8);

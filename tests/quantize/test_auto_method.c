@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* --method auto: the reported trials, and the chosen observer. */
-
 #include "graph/text/text.h"
 #include "quantize/job.h"
 #include "tests/check.h"

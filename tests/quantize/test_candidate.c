@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Candidates: a derived one leaves the one that it comes from as it is, and the network of a scheme does not depend on
    the networks made before it. */
-
 #include "graph/text/text.h"
 #include "quantize/search/searches.h"
 #include "tests/check.h"
@@ -37,10 +36,9 @@ Test(candidate, that_is_derived_has_warnings_of_its_own)
 {
     static const struct qc_option_text few[] = {{"activation-type", "none"}, {"weight-type", "int4"}};
     static const struct qc_change none = {.count = 0};
-    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_options o;
     MADE_NETWORK m;
-    set_options(&o, a, few, 2);
+    set_options(&o, test_arena(), few, 2);
     MUST(make_network(&m, &o, &in, NULL, ST));
     for (int i = 0; i < BEFORE; i++) qc_warn(m.c->warnings, "of the job: %d", i);
     const size_t count = qc_warnings_count(m.c->warnings);
@@ -68,11 +66,10 @@ Test(candidate, has_the_network_of_its_scheme_whatever_was_made_before)
 {
     static const struct qc_option_text wide[] = {{"activation-type", "uint16:Conv"}, {"skip", "Gemm"}};
     static const struct qc_change change = {.count = 2, .options = wide};
-    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_options o, changed;
     struct made_network m, direct;
-    set_options(&o, a, NULL, 0);
-    set_options(&changed, a, wide, 2);
+    set_options(&o, test_arena(), NULL, 0);
+    set_options(&changed, test_arena(), wide, 2);
     MUST(make_network(&m, &o, &in, NULL, ST) && make_network(&direct, &changed, &in, NULL, ST));
     const struct qc_scheme first = m.c->scheme;
     QC_FREED char *was = text_of(m.c->network), *wanted = text_of(direct.c->network);
@@ -90,10 +87,9 @@ Test(candidate, has_the_network_of_its_scheme_whatever_was_made_before)
 Test(candidate, survives_a_change_that_is_not_possible)
 {
     static const struct qc_option_text everything[] = {{"skip", "*"}}, nowhere[] = {{"skip", "no such node"}};
-    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_options o;
     MADE_NETWORK m;
-    set_options(&o, a, NULL, 0);
+    set_options(&o, test_arena(), NULL, 0);
     MUST(make_network(&m, &o, &in, NULL, ST));
     const struct qc_scheme first = m.c->scheme;
     const size_t warnings = qc_warnings_count(m.c->warnings);
@@ -107,8 +103,7 @@ Test(candidate, survives_a_change_that_is_not_possible)
     }
     MUST(qc_candidate_make(m.c, &first, NULL, ST));
     QC_FREED char *is = text_of(m.c->network);
-    cr_expect_str_eq(is, was);
-    cr_expect_eq(qc_warnings_count(m.c->warnings), warnings);
+    HOLD(strcmp(is, was) == 0, qc_warnings_count(m.c->warnings) == warnings);
 }
 
 /* What concerns one scheme alone has a reason; anything else ends the job. */

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A selection of samples for a part of the job is reset after it, also if it failed. */
-
 #include "quantize/job.h"
 #include "quantize/search/attempts.h"
 #include "tests/check.h"
@@ -35,14 +34,13 @@ static void set_options(struct qc_options *o, struct qc_arena *a)
 Test(chosen_samples, of_sensitivity_that_fails)
 {
     struct qc_status st = QC_STATUS_INIT;
-    QC_ARENA_SCOPE *a = qc_arena_new();
     const struct qc_job_inputs in = {.model = {.file = MODEL}, .data = {.file = DATA}};
     struct stopper stop = {.phase = "sensitivity", .stop_at = 3};
     struct qc_progress progress = {.tell = tell, .user = &stop};
     MADE_NETWORK m;
     struct qc_sensitivity *s = NULL;
     struct qc_options o;
-    set_options(&o, a);
+    set_options(&o, test_arena());
     cr_assert(make_network(&m, &o, &in, &progress, &st), "%s", st.message);
     cr_assert_eq(qc_dataset_samples(m.setup->data), SAMPLES);
     cr_expect(!qc_measure_sensitivity(&s, m.c->network, NULL, 2, NULL, &st));
@@ -52,7 +50,6 @@ Test(chosen_samples, of_sensitivity_that_fails)
 
 Test(chosen_samples, of_advice_that_fails)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     const struct qc_job_inputs in = {.model = {.file = MODEL}, .data = {.file = DATA}};
     struct stopper stop = {.phase = "trying advice", .stop_at = 1 << 30};
     struct qc_progress progress = {.tell = tell, .user = &stop};
@@ -60,7 +57,7 @@ Test(chosen_samples, of_advice_that_fails)
     struct qc_options o;
     const int stops = 40 / (int)test_one_of(4, 13);
     int calls = 1, ended = 0;
-    set_options(&o, a);
+    set_options(&o, test_arena());
     for (int at = 1 << 30; at > 1; at = at == 1 << 30 ? calls - 1 : at - (calls / stops + 1)) {
         OWN(qc_job) *j = NULL;
         stop.stop_at = at;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The cost of a network: times of operators, and their order for placements and types. */
-
 #include "quantize/search/cost.h"
 #include "tests/check.h"
 #include "tests/quantize/made_network.h"
@@ -126,11 +125,11 @@ static double more_in_float(const struct qc_network *net, int blocks)
    instead of 353 if its first convolution is in float. */
 Test(cost, of_a_float_convolution_grows_with_the_sums_behind_it)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_options o;
     MADE_NETWORK m;
-    cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, ST) && qc_options_set(&o, QC_OPTION_SAMPLES, "8", ST) &&
-              qc_options_set(&o, QC_OPTION_METHOD, "minmax", ST) && make_network(&m, &o, &in, NULL, ST));
+    cr_assert(qc_options_init(&o, QC_COMMAND_quantize, test_arena(), ST) &&
+              qc_options_set(&o, QC_OPTION_SAMPLES, "8", ST) && qc_options_set(&o, QC_OPTION_METHOD, "minmax", ST) &&
+              make_network(&m, &o, &in, NULL, ST));
     const double one = more_in_float(m.c->network, 1), two = more_in_float(m.c->network, 2),
                  three = more_in_float(m.c->network, 3);
     cr_expect(two > one && fabs(three - two - (two - one)) < 1, "%g %g %g", one, two, three);

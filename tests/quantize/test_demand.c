@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Demands on the result, and the search for the fewest layers with wider types that meet them. */
-
 #include "graph/text/text.h"
 #include "quantize/search/attempts.h"
 #include "quantize/search/searches.h"
@@ -37,13 +36,11 @@ Test(demand, is_met_where_every_part_of_it_holds)
         {0.5, 30, 2, 0.9, 31, 3, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const struct qc_demand d = {.max_drop = rows[i].max_drop,
-                                    .min_sqnr = rows[i].min_sqnr,
-                                    .max_nll = rows[i].max_nll,
-                                    .fp32 = {.kind = QC_METRIC_TOP1, .value = 0.9}};
-        const struct qc_standing s = {.metric = {.kind = QC_METRIC_TOP1, .value = rows[i].value, .nll = rows[i].nll},
-                                      .sqnr_db = rows[i].sqnr_db,
-                                      .output = "y"};
+        const struct qc_demand d = FIELDS(.max_drop = rows[i].max_drop, .min_sqnr = rows[i].min_sqnr,
+                                          .max_nll = rows[i].max_nll, .fp32 = {.kind = QC_METRIC_TOP1, .value = 0.9});
+        const struct qc_standing s =
+            FIELDS(.metric = {.kind = QC_METRIC_TOP1, .value = rows[i].value, .nll = rows[i].nll},
+                   .sqnr_db = rows[i].sqnr_db, .output = "y");
         struct qc_status st = QC_STATUS_INIT;
         bool drop;
         cr_expect_eq(qc_demand_met(&d, &s), rows[i].met, "row %zu", i);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every real model of QCALIB_DATA, quantized: the folded simulated graph and the produced graph, in integers, with each
    of the instruction sets, give the same bits on the samples of its calibration data. */
-
 #include "tests/check.h"
 #include "tests/quantize/made_network.h"
 
@@ -86,12 +85,8 @@ static void check(const struct model *m, const char *folder)
     cr_assert(make_network(&made, &o, &in, NULL, ST), "%s: %s", m->name, failure.message);
     const struct qc_network *net = made.c->network;
     const struct qc_shape *shapes = qc_stream_shapes(net->folded, made.setup->data, a, ST);
-    struct qc_stream s = {.data = made.setup->data,
-                          .input_count = net->folded->input_count,
-                          .plan_count = QC_STREAM_PLANS,
-                          .workers = 1,
-                          .unit = compare,
-                          .user = net->folded};
+    struct qc_stream s = FIELDS(.data = made.setup->data, .input_count = net->folded->input_count,
+                                .plan_count = QC_STREAM_PLANS, .workers = 1, .unit = compare, .user = net->folded);
     for (size_t i = 0; i < QC_STREAM_PLANS; i++) {
         const struct qc_plan_options options = {.isa = isas[i]};
         cr_assert(qc_plan_new(&plans[i], i ? net->produced : net->folded, shapes, &options, ST), "%s: %s", m->name,

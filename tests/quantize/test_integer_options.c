@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "quantize/options/option_value.h"
 #include "tests/check.h"
 

@@ -90,12 +90,11 @@ static bool tell(void *user, const char *phase, size_t done, size_t count)
 
 Test(job, stops_wherever_it_is_told_to)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_options o;
     const struct qc_job_inputs in = files();
     struct stopper all = {.stop_at = 1 << 30};
     struct qc_progress progress = {.tell = tell, .user = &all};
-    set_options(&o, QC_COMMAND_quantize, NULL, 0, a);
+    set_options(&o, QC_COMMAND_quantize, NULL, 0, test_arena());
     char *text = produced(&o, &in, &progress, ST);
     cr_assert(text && all.calls > 20, "%d: %s", all.calls, failure.message);
     free(text);

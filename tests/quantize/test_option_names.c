@@ -1,25 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Options by name and text, as a program sets them: the table and the messages are those of the command line. */
-
 #include "quantize/options/options.h"
 #include "tests/check.h"
-
-static struct qc_arena *arena;
 
 static struct qc_options o;
 
 static void start(void)
 {
-    arena = qc_arena_new();
-    MUST(qc_options_init(&o, QC_COMMAND_quantize, arena, ST));
+    MUST(qc_options_init(&o, QC_COMMAND_quantize, test_arena(), ST));
 }
 
-static void stop(void)
-{
-    qc_arena_free(arena);
-}
-
-TestSuite(option_names, .init = start, .fini = stop);
+TestSuite(option_names, .init = start);
 
 static bool set(const char *name, const char *value)
 {

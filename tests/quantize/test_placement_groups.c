@@ -8,7 +8,6 @@
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
 #define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"
 
-static struct qc_arena *arena;
 static struct qc_options options;
 static const struct qc_job_inputs in = {.model = {.file = MODEL}, .data = {.file = DATA}};
 
@@ -22,8 +21,7 @@ static void run(struct made_network *p, const char *skip)
                {QC_OPTION_METHOD, "minmax"},
                {QC_OPTION_WEIGHT_ROUNDING, "nearest"},
                {QC_OPTION_PREFER, "integers"}};
-    arena = arena ? arena : qc_arena_new();
-    MUST(qc_options_init(&options, QC_COMMAND_quantize, arena, ST));
+    MUST(qc_options_init(&options, QC_COMMAND_quantize, test_arena(), ST));
     for (size_t i = 0; i < sizeof set / sizeof *set; i++)
         MUST(qc_options_set(&options, set[i].option, set[i].value, ST));
     if (skip) MUST(qc_options_set(&options, QC_OPTION_SKIP, skip, ST));
@@ -42,7 +40,7 @@ Test(placement_groups, are_kinds_then_what_is_connected_then_weight_shapes)
     struct made_network p;
     struct qc_placement_groups g;
     run(&p, NULL);
-    MUST(qc_placement_groups_find(&g, p.c->network, arena, ST));
+    MUST(qc_placement_groups_find(&g, p.c->network, test_arena(), ST));
     const struct qc_placement_group *dense = group_named(&g, "Conv 3x3"),
                                     *depthwise = group_named(&g, "Conv 3x3, depthwise"),
                                     *shape = group_named(&g, "Conv 24x24x3x3");
@@ -64,8 +62,6 @@ Test(placement_groups, are_kinds_then_what_is_connected_then_weight_shapes)
     }
     cr_expect_eq(connected, 1, "the network is one piece in integers: %zu", connected);
     free_network(&p);
-    qc_arena_free(arena);
-    arena = NULL;
 }
 
 Test(placement_groups, know_what_another_network_leaves_in_float)
@@ -74,18 +70,16 @@ Test(placement_groups, know_what_another_network_leaves_in_float)
     struct qc_placement_groups g;
     bool *in_float;
     run(&p, NULL);
-    MUST(qc_placement_groups_find(&g, p.c->network, arena, ST));
-    MUST(qc_placement_of(&in_float, &g, p.c->network, arena, ST));
+    MUST(qc_placement_groups_find(&g, p.c->network, test_arena(), ST));
+    MUST(qc_placement_of(&in_float, &g, p.c->network, test_arena(), ST));
     for (size_t i = 0; i < g.op_count; i++) cr_expect(!in_float[i], "%s", g.ops[i].name);
     size_t one = 0;
     while (one < g.op_count && !group_named(&g, "Conv 3x3, depthwise")->has[one]) one++;
     cr_assert_lt(one, g.op_count);
     cr_assert_eq(g.ops[one].skip_count, 1);
     run(&other, g.ops[one].skip[0]);
-    MUST(qc_placement_of(&in_float, &g, other.c->network, arena, ST));
+    MUST(qc_placement_of(&in_float, &g, other.c->network, test_arena(), ST));
     for (size_t i = 0; i < g.op_count; i++) cr_expect_eq(in_float[i], i == one, "%s", g.ops[i].name);
     free_network(&other);
     free_network(&p);
-    qc_arena_free(arena);
-    arena = NULL;
 }

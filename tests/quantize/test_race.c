@@ -36,12 +36,8 @@ static bool run_made(void *user, struct qc_error *const *errors, struct qc_error
 static size_t race(struct qc_race_result *results, struct made *m, size_t count, size_t units,
                    const struct qc_race_terms *terms)
 {
-    const struct qc_race_field field = {.count = count,
-                                        .units = units,
-                                        .outputs = 1,
-                                        .probabilities = m->divergence != NULL,
-                                        .run = run_made,
-                                        .user = m};
+    const struct qc_race_field field = FIELDS(.count = count, .units = units, .outputs = 1,
+                                              .probabilities = m->divergence != NULL, .run = run_made, .user = m);
     size_t best = SIZE_MAX;
     MUST(qc_race_among(results, &best, &field, terms, ST));
     return best;
@@ -79,8 +75,7 @@ Test(race, a_gain_on_every_unit_wins)
     cr_expect_float_eq(results[2].error, 0, 1e-9, "the gain is the same on every unit");
     cr_expect_float_eq(results[2].sqnr_db - results[0].sqnr_db, results[2].gain, 1e-9);
     for (size_t k = 0; k < 4; k++) cr_expect_eq(m.runs[k], 64, "without a budget all run on all units");
-    cr_expect_eq(results[2].units, 64);
-    cr_expect_eq(m.calls, 1);
+    HOLD(results[2].units == 64, m.calls == 1);
 }
 
 Test(race, of_equal_candidates_the_first_stays)
@@ -167,10 +162,7 @@ Test(race, those_that_cannot_win_stop_early)
     struct made m = {.noise = five};
     const struct qc_race_terms terms = {.budget = 5 * UNITS_MOST - 1, .least_db = 0.2};
     cr_expect_eq(race(results, &m, 5, UNITS_MOST, &terms), 4);
-    cr_expect_eq(m.runs[1], UNITS_MOST / 16);
-    cr_expect_eq(m.runs[2], UNITS_MOST / 16);
-    cr_expect_eq(m.runs[0], UNITS_MOST);
-    cr_expect_eq(m.runs[4], UNITS_MOST);
+    HOLD(m.runs[1] == UNITS_MOST / 16, m.runs[2] == UNITS_MOST / 16, m.runs[0] == UNITS_MOST, m.runs[4] == UNITS_MOST);
     for (size_t k = 0; k < 5; k++) cr_expect_eq(results[k].units, m.runs[k], "of candidate %zu", k);
 }
 
@@ -202,8 +194,7 @@ Test(race, the_baseline_and_one_candidate_always_finish)
     struct made m = {.noise = five};
     const struct qc_race_terms terms = {.budget = 1, .least_db = 0.2};
     cr_expect_eq(race(results, &m, 5, UNITS_MOST, &terms), 4);
-    cr_expect_eq(m.runs[0], UNITS_MOST);
-    cr_expect_eq(m.runs[4], UNITS_MOST);
+    HOLD(m.runs[0] == UNITS_MOST, m.runs[4] == UNITS_MOST);
 }
 
 /* ---- Probabilities ---- */

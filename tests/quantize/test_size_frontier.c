@@ -3,20 +3,6 @@
 #include "quantize/search/searches.h"
 #include "tests/check.h"
 
-static struct qc_arena *arena;
-
-static void start(void)
-{
-    arena = qc_arena_new();
-}
-
-static void stop(void)
-{
-    qc_arena_free(arena);
-}
-
-TestSuite(size_frontier, .init = start, .fini = stop);
-
 /* The third point of the second unit is no better for its size than its neighbours; one of the third is worse than a
    smaller one. */
 static const struct qc_size_unit units[] = {
@@ -29,7 +15,7 @@ enum { UNITS = sizeof units / sizeof *units };
 Test(size_frontier, steps_along_the_hull_in_the_order_of_their_gain)
 {
     struct qc_size_frontier f;
-    MUST(qc_size_frontier(&f, units, UNITS, arena, ST));
+    MUST(qc_size_frontier(&f, units, UNITS, test_arena(), ST));
     cr_assert_eq(f.least_bytes, 20 + 25 + 10);
     cr_assert_float_eq(f.least_error, 9 + 30 + 2, 1e-12);
     static const struct {
@@ -50,7 +36,7 @@ Test(size_frontier, what_fits_behind_a_step_that_does_not_is_taken)
     struct qc_size_frontier f;
     struct qc_size_point sum;
     size_t points[UNITS];
-    MUST(qc_size_frontier(&f, units, UNITS, arena, ST));
+    MUST(qc_size_frontier(&f, units, UNITS, test_arena(), ST));
     cr_assert_not(qc_size_choose(points, &sum, &f, 54));
     static const struct {
         size_t bytes, points[UNITS], sum;
@@ -70,7 +56,7 @@ Test(size_frontier, what_fits_behind_a_step_that_does_not_is_taken)
 Test(size_frontier, no_choice_of_the_size_of_a_step_is_better)
 {
     struct qc_size_frontier f;
-    MUST(qc_size_frontier(&f, units, UNITS, arena, ST));
+    MUST(qc_size_frontier(&f, units, UNITS, test_arena(), ST));
     for (size_t i = 0; i < f.step_count; i++)
         for (size_t a = 0; a < units[0].count; a++)
             for (size_t b = 0; b < units[1].count; b++)
@@ -86,7 +72,7 @@ Test(size_frontier, the_improved_choice_is_the_best_of_all)
 {
     struct qc_size_frontier f;
     size_t better = 0;
-    MUST(qc_size_frontier(&f, units, UNITS, arena, ST));
+    MUST(qc_size_frontier(&f, units, UNITS, test_arena(), ST));
     for (size_t bytes = f.least_bytes; bytes <= 211; bytes++) {
         struct qc_size_point sum, exact = {0};
         size_t points[UNITS];
@@ -117,7 +103,7 @@ Test(size_frontier, the_improved_choice_is_the_best_of_all)
 Test(size_frontier, many_units)
 {
     enum { MANY = 300 };
-    struct qc_size_unit *many = QC_NEW_ARRAY(arena, struct qc_size_unit, MANY, ST);
+    struct qc_size_unit *many = QC_NEW_ARRAY(test_arena(), struct qc_size_unit, MANY, ST);
     struct qc_size_frontier f;
     struct qc_size_point sum;
     size_t points[MANY];
@@ -126,7 +112,7 @@ Test(size_frontier, many_units)
         const size_t n = 1000 + 977 * u % 1009;
         many[u] = (struct qc_size_unit){3, {{n, 16.0 + (double)(u % 7)}, {2 * n, 1}, {4 * n, 0.01}}};
     }
-    MUST(qc_size_frontier(&f, many, MANY, arena, ST));
+    MUST(qc_size_frontier(&f, many, MANY, test_arena(), ST));
     const size_t bytes = f.least_bytes * 5 / 2;
     cr_assert(qc_size_choose(points, &sum, &f, bytes));
     const double before = sum.error;

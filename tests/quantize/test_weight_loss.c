@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The loss of weights, element by element, with scales of tensors, channels and blocks on any axis. */
-
 #include "arith/float_level.h"
 #include "graph/core/parameters.h"
 #include "quantize/report/record.h"
@@ -65,14 +64,9 @@ Test(weight_loss, equals_the_sum_over_elements)
                        (1 + 0.01f * (float)(i % 9));
             zero[i] = floats ? 0 : (int32_t)(i % 3);
         }
-        const struct qc_qparams s = {.dtype = c->type,
-                                     .is_weight = true,
-                                     .per_channel = c->count > 1,
-                                     .block = c->block,
-                                     .state = QC_QPARAMS_BOUND,
-                                     .count = c->count,
-                                     .scale = scale,
-                                     .zero_point = zero};
+        const struct qc_qparams s =
+            FIELDS(.dtype = c->type, .is_weight = true, .per_channel = c->count > 1, .block = c->block,
+                   .state = QC_QPARAMS_BOUND, .count = c->count, .scale = scale, .zero_point = zero);
         const struct qc_levels levels = qc_qparams_levels(&s);
         for (size_t i = 0; i < t->count; i++) {
             const double level = floor(levels.lo + (levels.hi - levels.lo) * (0.5 + random_value(&state)));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every entry of the allow-list: the op is computed on the integers of its input, and gives what it gives between
    dequantize and quantize, bit for bit. Every op of the list of tables becomes part of one. */
-
 #include "rewrite/passes/functions.h"
 #include "rewrite_passes.h"
 #include "simq/plan/plan.h"
@@ -54,13 +53,12 @@ static float *output_of(size_t *count, const struct qc_graph *g, const float *x)
 /* As rules do it; quantizers are bound to 1/16 and the middle. */
 static struct qc_graph *source_of(const char *lines)
 {
-    struct qc_graph *g = NULL;
     char text[1024];
     qc_text(text, sizeof text, "%s%s%s",
             "graph \"g\"\ninput %1 \"x\" f32[1,2,4,4]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -0.25, 0.125, 1}\n%3 \"c\" "
             "= Conv \"conv\"(%1, %2)\n",
             lines, "\noutput \"y\" %9\noutput \"c\" %3\n");
-    cr_assert(qc_graph_parse(&g, text, strlen(text), ST), "%s\n%s", failure.message, text);
+    struct qc_graph *g = test_graph(text);
     return g;
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Quantized models from files, converted to the canonical form. */
-
 #include "graph/core/verify.h"
 #include "graph/text/text.h"
 #include "rewrite/canonical/canonical.h"
@@ -83,11 +82,8 @@ static const char qoperator_conv[] =
 Test(canonical, a_convolution_accumulates_in_the_product_of_its_qparams)
 {
     struct forms f = forms_of(QDQ_CONV("0.125, 1"));
-    cr_expect_eq(f.notes.count, 0);
-    cr_expect_eq(count(f.produced, QC_OP_Conv), 1);
-    cr_expect_eq(count(f.produced, QC_OP_Requantize), 1);
-    cr_expect_eq(count(f.produced, QC_OP_Quantize), 1);
-    cr_expect_eq(count(f.produced, QC_OP_Dequantize), 1);
+    HOLD(f.notes.count == 0, count(f.produced, QC_OP_Conv) == 1, count(f.produced, QC_OP_Requantize) == 1,
+         count(f.produced, QC_OP_Quantize) == 1, count(f.produced, QC_OP_Dequantize) == 1);
     cr_expect_eq(f.produced->node_count, 4, "%s", f.text);
     cr_expect(strstr(f.text, "const %4 \"b\" i32[2] @4 = {7, -8}"), "%s", f.text);
     cr_expect(strstr(f.text, "i8[2,2,1,1] @3 = {1, 2, 3, -4}"), "%s", f.text);
@@ -122,9 +118,8 @@ Test(canonical, a_bias_of_another_scale_is_added_in_float_and_noted)
     cr_assert(f.notes.count && strstr(f.notes.lines[0],
                                       "'y' (Conv): its bias is added in float, because its scale is not the product"),
               "%s", f.notes.count ? f.notes.lines[0] : "");
-    cr_expect_eq(count(f.produced, QC_OP_Conv), 1);
-    cr_expect_eq(count(f.produced, QC_OP_Add), 1);
-    cr_expect_eq(count(f.produced, QC_OP_Requantize), 0);
+    HOLD(count(f.produced, QC_OP_Conv) == 1, count(f.produced, QC_OP_Add) == 1,
+         count(f.produced, QC_OP_Requantize) == 0);
     release(&f);
 }
 
@@ -176,9 +171,8 @@ Test(canonical, integers_at_the_interface_stay_integers)
                               "const %3 \"z\" u8[] = {3}\n"
                               "%4 \"y\" : u8[4] = QLinearAdd(%1, %2, %3, %1, %2, %3, %2, %3)\n"
                               "output \"y\" %4\n");
-    cr_expect_eq(count(f.produced, QC_OP_DequantizeLinear), 1);
-    cr_expect_eq(count(f.produced, QC_OP_QuantizeLinear), 1);
-    cr_expect_eq(count(f.produced, QC_OP_Add), 1);
+    HOLD(count(f.produced, QC_OP_DequantizeLinear) == 1, count(f.produced, QC_OP_QuantizeLinear) == 1,
+         count(f.produced, QC_OP_Add) == 1);
     cr_expect(strstr(f.text, "@1 = Add("), "%s", f.text);
     cr_expect_eq(qc_value(f.produced, f.produced->outputs[0].value)->type.dtype, QC_U8);
     release(&f);
@@ -207,9 +201,8 @@ Test(canonical, integers_that_are_numbers_are_left_alone)
                                    "%12 : f32[1,2,2,2] = DequantizeLinear(%10, %2, %3)\n"
                                    "output \"numbers\" %11\n"
                                    "output \"values\" %12\n");
-    cr_expect_eq(count(f.produced, QC_OP_QuantizeLinear), 1);
-    cr_expect_eq(count(f.produced, QC_OP_DequantizeLinear), 1);
-    cr_expect_eq(count(f.produced, QC_OP_Quantize), 0);
+    HOLD(count(f.produced, QC_OP_QuantizeLinear) == 1, count(f.produced, QC_OP_DequantizeLinear) == 1,
+         count(f.produced, QC_OP_Quantize) == 0);
     release(&f);
 }
 

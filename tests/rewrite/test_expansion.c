@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Functions: queries, results, the choice between functions, and messages about mistakes. */
-
 #include "graph/text/text.h"
 #include "rewrite/language/expansion.h"
 #include "rewrite/language/expansion_parts.h"
@@ -15,15 +14,9 @@ static char *expanded(const char *rules, const char *name, int opset, bool *fits
     static const bool wanted[OUTPUTS] = {true, false};
     const struct qc_attr attrs[] = {QC_INT("a", 3), QC_STRING("t", "word")};
     const qc_id inputs[] = {1, 2};
-    const struct qc_call call = {.op = name,
-                                 .label = "node",
-                                 .opset = opset,
-                                 .input_count = 2,
-                                 .output_count = OUTPUTS,
-                                 .attr_count = 2,
-                                 .inputs = inputs,
-                                 .attrs = attrs,
-                                 .wanted = wanted};
+    const struct qc_call call =
+        FIELDS(.op = name, .label = "node", .opset = opset, .input_count = 2, .output_count = OUTPUTS, .attr_count = 2,
+               .inputs = inputs, .attrs = attrs, .wanted = wanted);
     struct qc_status st = QC_STATUS_INIT;
     OWN(qc_rules) *r = qc_rules_new(&st);
     qc_id outputs[OUTPUTS] = {0};
@@ -180,15 +173,9 @@ Test(expansion, messages_of_built_in_functions)
         qc_id out = 0;
         bool fits = true;
         OWN(qc_graph) *g = test_graph(HEAD);
-        const struct qc_call call = {.op = calls[i].op,
-                                     .label = "node",
-                                     .opset = 23,
-                                     .input_count = calls[i].inputs,
-                                     .output_count = 1,
-                                     .attr_count = 1,
-                                     .inputs = inputs,
-                                     .attrs = &calls[i].attr,
-                                     .wanted = wanted};
+        const struct qc_call call =
+            FIELDS(.op = calls[i].op, .label = "node", .opset = 23, .input_count = calls[i].inputs, .output_count = 1,
+                   .attr_count = 1, .inputs = inputs, .attrs = &calls[i].attr, .wanted = wanted);
         cr_expect_not(x.expand(&out, &fits, x.user, g, &call, ST), "%s", calls[i].op);
         cr_expect(strncmp(failure.message, calls[i].message, strlen(calls[i].message)) == 0, "%s: %s", calls[i].op,
                   failure.message);

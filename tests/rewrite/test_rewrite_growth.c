@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Nothing is duplicated in deep stacks: a known compiler doubles these graphs with every block. The result does not
    depend on the order of the rules. */
-
 #include "graph/text/text.h"
 #include "rewrite_passes.h"
 #include "simq/plan/plan.h"
@@ -20,12 +19,8 @@ static const struct qc_graph *stage(const struct passes *p, int i)
 static qc_id add(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *inputs, unsigned outputs,
                  const struct qc_attr *attr)
 {
-    struct qc_node_def def = {.op = op,
-                              .input_count = count,
-                              .inputs = inputs,
-                              .output_count = outputs,
-                              .attr_count = attr ? 1 : 0,
-                              .attrs = attr};
+    struct qc_node_def def = FIELDS(.op = op, .input_count = count, .inputs = inputs, .output_count = outputs,
+                                    .attr_count = attr ? 1 : 0, .attrs = attr);
     qc_id id = qc_graph_add(g, &def, ST);
     MUST(id);
     return id;

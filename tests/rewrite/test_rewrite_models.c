@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The passes on whole models: the shipped one, and those under QCALIB_DATA. */
-
 #include "onnx/read/import.h"
 #include "rewrite_passes.h"
 
@@ -14,7 +13,7 @@ static void check_model(const char *path, const char *name)
     struct pass_setup setup = PASS_SETUP;
     struct passes p = {0};
     setup.text_elements = FEW;
-    cr_assert(qc_onnx_import(&g, NULL, path, ST), "%s: %s", name, failure.message);
+    cr_assert(qc_onnx_import_with(&g, NULL, path, &QC_IMPORT_INIT, ST), "%s: %s", name, failure.message);
     bool ok = passes_run(&p, g, &setup, ST);
     cr_expect(ok, "%s: %s", name, failure.message);
     if (ok) {

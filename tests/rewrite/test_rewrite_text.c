@@ -5,7 +5,6 @@
    file given with --rules graph      the imported graph (graph/text/text.h) normalise, functions, partition, simulate,
    calibrate, dynamic, expand, fold, realise      expected text after that pass error      expected message; then no
    pass is expected to be complete scripts/bless rewrites the expected parts of all cases and shows what changed. */
-
 #include "base/file.h"
 #include "graph/text/text.h"
 #include "rewrite_passes.h"
@@ -79,9 +78,8 @@ static bool read_choice(struct pass_setup *s, const char *word, const char *item
     struct qc_type_choice *more = QC_NEW_ARRAY(a, struct qc_type_choice, *count + 1, st);
     if (!type || !more) return false;
     if (*count) memcpy(more, *all, *count * sizeof *more);
-    more[(*count)++] = (struct qc_type_choice){.dtype = qc_dtype_from_name(type),
-                                               .dynamic = strcmp(type, "dynamic") == 0,
-                                               .glob = colon + 1};
+    more[(*count)++] = (struct qc_type_choice)FIELDS(.dtype = qc_dtype_from_name(type),
+                                                     .dynamic = strcmp(type, "dynamic") == 0, .glob = colon + 1);
     *all = more;
     return true;
 }

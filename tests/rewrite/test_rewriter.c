@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Matching, rewriting until nothing matches, and rules that never end. */
-
 #include "graph/core/verify.h"
 #include "graph/text/text.h"
 #include "rewrite_passes.h"
@@ -160,12 +159,11 @@ Test(build, a_template_that_cannot_be_made_is_an_error_that_names_rule_and_value
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char graph[GRAPH];
-        struct qc_graph *g = test_graph(graph_of(graph, cases[i].node)), *out = NULL;
+        OWN(qc_graph) *g = test_graph(graph_of(graph, cases[i].node)), *out = NULL;
         OWN(qc_rules) *r = passes_rules_of(cases[i].rule);
         REFUSES_ROW(cases[i].rule, qc_rewrite(&out, NULL, g, r, ST), QC_BAD_INPUT, "");
         cr_expect(strncmp(failure.message, cases[i].message, strlen(cases[i].message)) == 0, "%s: %s", cases[i].rule,
                   failure.message);
-        qc_graph_free(g);
     }
 }
 
@@ -214,12 +212,11 @@ Test(rewriter, rules_that_never_end_are_named, .timeout = 60)
 {
     for (size_t i = 0; i < sizeof endless / sizeof *endless; i++) {
         char graph[GRAPH];
-        struct qc_graph *g = test_graph(graph_of(graph, endless[i].node)), *out = NULL;
+        OWN(qc_graph) *g = test_graph(graph_of(graph, endless[i].node)), *out = NULL;
         OWN(qc_rules) *r = passes_rules_of(endless[i].rules);
         REFUSES_ROW(endless[i].what, qc_normalise(&out, g, r, qc_evaluate, ST), QC_BAD_INPUT, "");
         cr_expect(strncmp(failure.message, "my.rules:", 9) == 0 && strstr(failure.message, endless[i].named), "%s: %s",
                   endless[i].what, failure.message);
-        qc_graph_free(g);
     }
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Alternatives, ops that may be missing, types, guards about weights, attributes in templates, targets and schemes. */
-
 #include "graph/core/verify.h"
 #include "graph/text/text.h"
 #include "rewrite_passes.h"

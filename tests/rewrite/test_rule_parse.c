@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "base/file.h"
 #include "graph/core/verify.h"
 #include "rewrite_passes.h"
@@ -149,10 +148,8 @@ Test(rules, a_later_rule_of_the_same_name_and_kind_replaces)
                ST));
     cr_expect_eq(r->count, 3);
     MUST(parse(r, "rule a match Neg(x) give Abs(x) # another one", ST));
-    cr_expect_eq(r->count, 3);
-    cr_expect_eq(r->rules[0].match->op, QC_OP_Neg);
-    cr_expect_eq(r->rules[2].kind, QC_RULE_PATTERN);
-    cr_expect_eq(r->rules[2].match->op, QC_OP_Relu);
+    HOLD(r->count == 3, r->rules[0].match->op == QC_OP_Neg, r->rules[2].kind == QC_RULE_PATTERN,
+         r->rules[2].match->op == QC_OP_Relu);
 }
 
 Test(rules, allow_lists_add_up)
@@ -246,11 +243,10 @@ static void read_subjects(struct qc_graph *graphs[2])
 Test(rules, files_cut_anywhere_are_read_or_refused)
 {
     struct qc_graph *graphs[2];
-    QC_ARENA_SCOPE *a = qc_arena_new();
     read_subjects(graphs);
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         size_t size;
-        const char *text = builtin_text(files[f], &size, a);
+        const char *text = builtin_text(files[f], &size, test_arena());
         for (size_t cut = 0; cut < size; cut += 3 * test_one_of(1, 3)) swallow(text, cut, graphs);
     }
     for (int i = 0; i < 2; i++) qc_graph_free(graphs[i]);
@@ -316,12 +312,11 @@ static size_t replace_word(char *out, const char *text, size_t size, uint64_t *s
 Test(rules, files_with_mistakes_are_read_or_refused)
 {
     struct qc_graph *graphs[2];
-    QC_ARENA_SCOPE *a = qc_arena_new();
     uint64_t state = 20240607;
     read_subjects(graphs);
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         size_t size;
-        const char *text = builtin_text(files[f], &size, a);
+        const char *text = builtin_text(files[f], &size, test_arena());
         QC_FREED char *one = malloc(size + 128), *two = malloc(size + 128);
         for (int k = 0; k < 250; k++) {
             memcpy(one, text, size);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* docs/rules.md: its example is run. docs/rule-language.md: its tables are those of the program. */
-
 #include "base/file.h"
 #include "graph/text/text.h"
 #include "rewrite/language/expression.h"
@@ -29,18 +28,17 @@ static const char *block(const char *page, const char *word, struct qc_arena *a)
 
 Test(rules_page, the_example_gives_what_the_page_says)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    const char *page = source("docs/rules.md", a), *text = block(page, "graph", a);
+    const char *page = source("docs/rules.md", test_arena()), *text = block(page, "graph", test_arena());
     struct pass_setup setup = PASS_SETUP;
     struct passes p;
-    setup.rules = block(page, "rules", a);
+    setup.rules = block(page, "rules", test_arena());
     setup.binding_count = 1;
     setup.bindings[0].quantizer = "b";
     setup.bindings[0].scale = 0.0625f;
     OWN(qc_graph) *g = test_graph(text);
     MUST(passes_run(&p, g, &setup, ST));
     char *folded = qc_graph_print(p.folded, &QC_TEXT_SHORT, ST);
-    cr_expect_str_eq(folded, block(page, "fold", a), "the page should have\n%s", folded);
+    cr_expect_str_eq(folded, block(page, "fold", test_arena()), "the page should have\n%s", folded);
     for (qc_id id = 1; id <= p.produced->node_count; id++) { /* "everything from the input to the last accumulator" */
         const struct qc_node *n = &p.produced->nodes[id];
         cr_expect(n->op == QC_OP_Dequantize || p.produced->values[n->outputs].type.qparams != QC_REAL, "%s is real",
@@ -63,8 +61,7 @@ Test(rules_page, the_example_gives_what_the_page_says)
 
 Test(rules_page, the_table_has_all_that_functions_may_ask)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    const char *page = source("docs/rule-language.md", a), *table = strstr(page, "| asked | is |");
+    const char *page = source("docs/rule-language.md", test_arena()), *table = strstr(page, "| asked | is |");
     char row[80];
     size_t in_code = 0, in_page = 0;
     cr_assert(table);
@@ -78,8 +75,7 @@ Test(rules_page, the_table_has_all_that_functions_may_ask)
 
 Test(rules_page, the_table_has_every_guard)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    const char *page = source("docs/rule-language.md", a);
+    const char *page = source("docs/rule-language.md", test_arena());
     size_t in_code = 0, in_page = 0;
     char row[80];
     for (const struct qc_builtin *g = qc_guards; g->name; g++, in_code++)

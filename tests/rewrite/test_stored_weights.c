@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weights in integers of a simulated graph, which trials and the file share. */
-
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
 #include "graph/text/text.h"
@@ -90,10 +89,8 @@ Test(stored_weights, large_ones_are_in_one_file)
         cr_assert(qc_graph_bind_quantizer(g, q[i], 1, (const float[]){1}, (const int32_t[]){0}, &st), "%s", st.message);
         in[i] = qc_graph_quantize(g, in[i], q[i], 0, &st);
     }
-    const struct qc_node_def conv = {.op = QC_OP_Conv,
-                                     .input_count = 2,
-                                     .inputs = in,
-                                     .qparams = qc_graph_add_product(g, q[0], q[1], &st)};
+    const struct qc_node_def conv =
+        FIELDS(.op = QC_OP_Conv, .input_count = 2, .inputs = in, .qparams = qc_graph_add_product(g, q[0], q[1], &st));
     const qc_id sum = qc_graph_add(g, &conv, &st);
     cr_assert(qc_graph_add_output(g, "y", qc_graph_dequantize(g, sum, &st), &st) &&
                   qc_store_weights(&stored, g, QC_FORMS_NOT_KEPT, qc_evaluate, &st),

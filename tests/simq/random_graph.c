@@ -52,10 +52,8 @@ static qc_id quantizer(struct maker *m, enum qc_dtype t, bool weight, size_t cha
     char name[32];
     QC_FREED float *scales = calloc(channels, sizeof *scales);
     QC_FREED int32_t *zeros = calloc(channels, sizeof *zeros);
-    struct qc_qparams def = {.dtype = t,
-                             .is_weight = weight,
-                             .per_channel = channels > 1,
-                             .restricted = weight && chance(m, 50)};
+    struct qc_qparams def =
+        FIELDS(.dtype = t, .is_weight = weight, .per_channel = channels > 1, .restricted = weight && chance(m, 50));
     def.name = qc_text(name, sizeof name, "s%u", m->quantizers++);
     qc_id id = qc_graph_add_quantizer(m->g, &def, m->st);
     if (id && scales && zeros) {
@@ -101,13 +99,8 @@ static int channel_axis(const struct maker *m, qc_id v)
 static qc_id add(struct maker *m, enum qc_op op, unsigned count, const qc_id *in, unsigned attr_count,
                  const struct qc_attr *attrs, qc_id qparams, int axis)
 {
-    const struct qc_node_def d = {.op = op,
-                                  .input_count = count,
-                                  .inputs = in,
-                                  .attr_count = attr_count,
-                                  .attrs = attrs,
-                                  .qparams = qparams,
-                                  .axis = axis};
+    const struct qc_node_def d = FIELDS(.op = op, .input_count = count, .inputs = in, .attr_count = attr_count,
+                                        .attrs = attrs, .qparams = qparams, .axis = axis);
     return qc_graph_add(m->g, &d, m->st);
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Narrow accumulators, computed by hand: order of additions, wrapping, saturation, and counts. */
-
 #include "simq/plan/plan.h"
 #include "tests/check.h"
 
@@ -33,14 +32,6 @@ static const struct sum sums[] = {
     {"weights with a zero point", 8, QC_OVERFLOW_SATURATE, {3, 3, 3, 3}, {25, 25, 25, 25}, 0, 127, 1, -25},
     {"by default", 0, QC_OVERFLOW_WRAP, {10, 10, 10, 10}, {10, 10, -10, -5}, 0, 50, 0, 0},
 };
-
-static qc_id quantizer(struct qc_graph *g, const char *name, bool weight, int32_t zero, struct qc_status *st)
-{
-    const struct qc_qparams def = {.name = name, .dtype = QC_I8, .is_weight = weight};
-    const qc_id id = qc_graph_add_quantizer(g, &def, st);
-    cr_assert(id && qc_graph_bind_quantizer(g, id, 1, (const float[]){1}, &zero, st), "%s", st->message);
-    return id;
-}
 
 static qc_id add(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *in, qc_id qparams,
                  struct qc_status *st)
@@ -75,7 +66,7 @@ static void check(const struct sum *s, bool simulated, bool convolution)
     for (int i = 0; i < 4; i++) weights[i] = (float)s->weights[i];
     const qc_id x = qc_graph_add_input(g, "x", QC_F32, &row, &st), w = constant(g, &column, weights, &st),
                 b = constant(g, &one, &bias, &st);
-    const qc_id xs = quantizer(g, "xs", false, 0, &st), ws = quantizer(g, "ws", true, s->zero, &st),
+    const qc_id xs = test_quantizer(g, "xs", QC_I8, false, 1, 0), ws = test_quantizer(g, "ws", QC_I8, true, 1, s->zero),
                 product = qc_graph_add_product(g, xs, ws, &st);
     const qc_id in[3] = {add(g, QC_OP_Quantize, 1, &x, xs, &st), add(g, QC_OP_Quantize, 1, &w, ws, &st),
                          add(g, QC_OP_Quantize, 1, &b, product, &st)};

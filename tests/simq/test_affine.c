@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ops on affine values against ONNX Runtime's integer kernels (golden_affine.txt, made by make_golden_affine.py): bit
  * for bit. */
-
 #include "base/file.h"
 #include "simq/plan/plan.h"
 #include "tests/check.h"
@@ -88,10 +87,8 @@ static void read_case(struct golden *c, char *line)
 static qc_id add_quantizer(struct qc_graph *g, const struct port *p, const char *name, struct qc_status *st)
 {
     int32_t zeros[64];
-    const struct qc_qparams def = {.name = name,
-                                   .dtype = p->kind == 'w' ? QC_I8 : QC_U8,
-                                   .is_weight = p->kind == 'w',
-                                   .per_channel = p->scale_count > 1};
+    const struct qc_qparams def = FIELDS(.name = name, .dtype = p->kind == 'w' ? QC_I8 : QC_U8,
+                                         .is_weight = p->kind == 'w', .per_channel = p->scale_count > 1);
     qc_id s = qc_graph_add_quantizer(g, &def, st);
     for (size_t i = 0; i < p->scale_count; i++) zeros[i] = p->zero;
     cr_assert(s && qc_graph_bind_quantizer(g, s, p->scale_count, p->scale, zeros, st), "%s", st->message);
@@ -101,13 +98,8 @@ static qc_id add_quantizer(struct qc_graph *g, const struct port *p, const char 
 static qc_id add_op(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *in, unsigned attr_count,
                     const struct qc_attr *attrs, qc_id qparams, int axis, struct qc_status *st)
 {
-    const struct qc_node_def d = {.op = op,
-                                  .input_count = count,
-                                  .inputs = in,
-                                  .attr_count = attr_count,
-                                  .attrs = attrs,
-                                  .qparams = qparams,
-                                  .axis = axis};
+    const struct qc_node_def d = FIELDS(.op = op, .input_count = count, .inputs = in, .attr_count = attr_count,
+                                        .attrs = attrs, .qparams = qparams, .axis = axis);
     return qc_graph_add(g, &d, st);
 }
 
@@ -194,20 +186,19 @@ static void check(struct golden *c, bool simulated, enum qc_isa isa, struct qc_a
 
 Test(affine, equals_onnx_runtime_bit_for_bit)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     void *data;
     size_t size, cases = 0;
     struct golden c;
-    MUST(qc_file_read(&data, &size, QC_TEST_SOURCE "/tests/simq/golden_affine.txt", a, ST));
+    MUST(qc_file_read(&data, &size, QC_TEST_SOURCE "/tests/simq/golden_affine.txt", test_arena(), ST));
     char *save, *line = strtok_r(data, "\n", &save);
     for (; line; line = strtok_r(NULL, "\n", &save)) {
         if (strncmp(line, "case ", 5) == 0)
             read_case(&c, line);
         else
-            read_port(&c, line, a, ST);
+            read_port(&c, line, test_arena(), ST);
         if (c.port_count && c.ports[c.port_count - 1].kind == 'o') {
-            check(&c, true, QC_ISA_BEST, a);
-            for (enum qc_isa i = QC_ISA_PLAIN; i < QC_ISA_COUNT; i++) check(&c, false, i, a);
+            check(&c, true, QC_ISA_BEST, test_arena());
+            for (enum qc_isa i = QC_ISA_PLAIN; i < QC_ISA_COUNT; i++) check(&c, false, i, test_arena());
             cases++;
         }
     }

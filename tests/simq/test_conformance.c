@@ -18,10 +18,8 @@
 static bool compare(const struct qc_view *v, const struct qc_tensor *stored, size_t output, double relative,
                     struct qc_status *st)
 {
-    const struct qc_tensor got = {.dtype = v->dtype,
-                                  .shape = qc_shape_of(v->rank, v->dim),
-                                  .count = qc_view_count(v),
-                                  .data = v->data};
+    const struct qc_tensor got =
+        FIELDS(.dtype = v->dtype, .shape = qc_shape_of(v->rank, v->dim), .count = qc_view_count(v), .data = v->data);
     const struct qc_tensor want = node_case_as(stored, v->dtype);
     return tensor_near(&got, &want, relative, st) || qc_where(st, "output %zu", output);
 }

@@ -2,7 +2,6 @@
 /* Rows of accumulators to bytes against the formula, one number at a time: RNE(clamp(f(acc * factor))) + zero point.
    All counts of channels that fill vectors and that do not, rows side by side and apart, sums at the ends of an int32.
  */
-
 #include "random_graph.h"
 #include "simq/core/convert.h"
 #include "tests/check.h"
@@ -48,20 +47,11 @@ static void check(const struct conversion *t, size_t n, size_t x_step, ptrdiff_t
     float from_scale[MOST];
     int32_t none[MOST] = {0};
     for (int c = 0; c < MOST; c++) from_scale[c] = t->top / (float)(1 + (t->channels ? c % 11 : 0));
-    const struct qc_scales from = {.qparams = 1,
-                                   .rounds = true,
-                                   .product = true,
-                                   .count = t->channels ? MOST : 1,
-                                   .axis = 1,
-                                   .scale = from_scale,
-                                   .zero_point = none,
-                                   .levels = {.lo = INT32_MIN, .hi = INT32_MAX}},
-                           to = {.qparams = 2,
-                                 .rounds = true,
-                                 .count = 1,
-                                 .scale = (const float[]){1},
-                                 .zero_point = &t->zero,
-                                 .levels = {.lo = t->lo, .hi = t->hi}};
+    const struct qc_scales from = FIELDS(.qparams = 1, .rounds = true, .product = true, .count = t->channels ? MOST : 1,
+                                         .axis = 1, .scale = from_scale, .zero_point = none,
+                                         .levels = {.lo = INT32_MIN, .hi = INT32_MAX}),
+                           to = FIELDS(.qparams = 2, .rounds = true, .count = 1, .scale = (const float[]){1},
+                                       .zero_point = &t->zero, .levels = {.lo = t->lo, .hi = t->hi});
     struct qc_convert c;
     MUST(qc_convert_of(&c, (struct qc_convert_end){QC_I32, &from}, (struct qc_convert_end){t->to, &to}, t->low, t->high,
                        NULL, a, ST));

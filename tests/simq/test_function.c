@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Op Table against the ops that it replaces: the same bits, on real and on affine values. */
-
 #include "graph/core/function.h"
 #include "simq/plan/plan.h"
 #include "tests/check.h"
 
 enum { COUNT = 1031 };
 
-static const char *const functions[] = {
-    "Mul(x, Sigmoid(x))",
-    "Div(Mul(x, Clip(Add(x, 3), 0, 6)), 6)",
-    "Sigmoid(LeakyRelu(x; alpha=0.1))",
-    "Mul(Mul(x, 0.5), Add(Erf(Div(x, 1.4142135)), 1))",
-    "Gelu(x; approximate=tanh)",
-    "Selu(Clip(x, -, 2.5); alpha=1.5; gamma=0.75)",
-    "Max(Neg(x), Abs(Sub(x, 1)))",
-    "Min(Relu(x), Reciprocal(Add(Mul(x, x), 1)))",
-    "Sub(2, Tanh(HardSigmoid(x; beta=0.25)))",
-    "Clip(Exp(x), -, -)",
-    "Add(Sigmoid(1.5), x)",
-    "Clip(Sqrt(Abs(x)), 0.5, 2.25)",
-};
+static const char *const functions[] = {"Mul(x, Sigmoid(x))",
+                                        "Div(Mul(x, Clip(Add(x, 3), 0, 6)), 6)",
+                                        "Sigmoid(LeakyRelu(x; alpha=0.1))",
+                                        "Mul(Mul(x, 0.5), Add(Erf(Div(x, 1.4142135)), 1))",
+                                        "Gelu(x; approximate=tanh)",
+                                        "Selu(Clip(x, -, 2.5); alpha=1.5; gamma=0.75)",
+                                        "Max(Neg(x), Abs(Sub(x, 1)))",
+                                        "Min(Relu(x), Reciprocal(Add(Mul(x, x), 1)))",
+                                        "Sub(2, Tanh(HardSigmoid(x; beta=0.25)))",
+                                        "Clip(Exp(x), -, -)",
+                                        "Add(Sigmoid(1.5), x)",
+                                        "Clip(Sqrt(Abs(x)), 0.5, 2.25)"};
 
 static void fill(float *x, size_t n)
 {
@@ -98,19 +95,17 @@ Test(function, a_table_has_the_bits_of_its_ops)
 
 Test(function, texts_return)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         struct qc_function f;
-        MUST(qc_function_parse(&f, functions[i], a, ST));
-        cr_expect_str_eq(qc_function_print(&f, a, ST), functions[i]);
+        MUST(qc_function_parse(&f, functions[i], test_arena(), ST));
+        cr_expect_str_eq(qc_function_print(&f, test_arena(), ST), functions[i]);
     }
 }
 
 Test(function, equal_parts_are_one_step)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_function f;
-    MUST(qc_function_parse(&f, "Mul(Sigmoid(Abs(x)), Add(Abs(x), Sigmoid(Abs(x))))", a, ST));
+    MUST(qc_function_parse(&f, "Mul(Sigmoid(Abs(x)), Add(Abs(x), Sigmoid(Abs(x))))", test_arena(), ST));
     cr_expect_eq(f.count, 4);
 }
 
@@ -133,20 +128,20 @@ Test(function, what_is_no_function_is_refused)
         {"LeakyRelu(x; alpha)", "function 'LeakyRelu(x; alpha)': expected '=' at character 19"},
         {"LeakyRelu(x; alpha=)", "function 'LeakyRelu(x; alpha=)': expected a number at character 20"},
     };
-    QC_ARENA_SCOPE *a = qc_arena_new();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_function f;
-        cr_expect(!qc_function_parse(&f, cases[i].text, a, ST), "%s", cases[i].text);
+        cr_expect(!qc_function_parse(&f, cases[i].text, test_arena(), ST), "%s", cases[i].text);
         cr_expect(failure.code == QC_BAD_INPUT && strcmp(failure.message, cases[i].message) == 0, "%s",
                   failure.message);
     }
     char deep[QC_FUNCTION_TEXT + 8] = "";
     for (int i = 0; i < 40; i++) strcat(deep, "Abs(");
     struct qc_function f;
-    cr_expect(!qc_function_parse(&f, deep, a, ST) && failure.code == QC_BAD_INPUT);
+    cr_expect(!qc_function_parse(&f, deep, test_arena(), ST) && failure.code == QC_BAD_INPUT);
     memset(deep, ' ', sizeof deep - 1);
     deep[sizeof deep - 1] = '\0';
-    cr_expect(!qc_function_parse(&f, deep, a, ST) && strstr(failure.message, "a function of"), "%s", failure.message);
+    cr_expect(!qc_function_parse(&f, deep, test_arena(), ST) && strstr(failure.message, "a function of"), "%s",
+              failure.message);
 }
 
 Test(function, a_graph_with_a_bad_function_is_refused)

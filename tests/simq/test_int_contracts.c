@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ops of produced graphs under every rounding contract, against the scalar functions of arith/ (which have references
    of their own: TensorFlow Lite, exact arithmetic) and sums in int64. */
-
 #include "arith/contract.h"
 #include "arith/qbinary.h"
 #include "arith/real_steps.h"
@@ -35,14 +34,6 @@ static struct qc_affine parameters(struct scene *s)
                               .zero_point = (int32_t)random_int(&s->random, -128, 127)};
 }
 
-static qc_id quantizer(struct scene *s, const char *name, struct qc_affine p)
-{
-    const struct qc_qparams def = {.name = name, .dtype = QC_I8};
-    const qc_id id = qc_graph_add_quantizer(s->g, &def, &s->st);
-    cr_assert(id && qc_graph_bind_quantizer(s->g, id, 1, &p.scale, &p.zero_point, &s->st), "%s", s->st.message);
-    return id;
-}
-
 static qc_id add(struct scene *s, enum qc_op op, unsigned count, const qc_id *in, unsigned attr_count,
                  const struct qc_attr *attrs, qc_id qparams)
 {
@@ -72,9 +63,9 @@ static void begin(struct scene *s, uint64_t seed, enum qc_contract contract)
     s->x = parameters(s);
     s->y = parameters(s);
     s->z = parameters(s);
-    s->xs = quantizer(s, "x", s->x);
-    s->ys = quantizer(s, "y", s->y);
-    s->zs = quantizer(s, "z", s->z);
+    s->xs = test_quantizer(s->g, "x", QC_I8, false, s->x.scale, s->x.zero_point);
+    s->ys = test_quantizer(s->g, "y", QC_I8, false, s->y.scale, s->y.zero_point);
+    s->zs = test_quantizer(s->g, "z", QC_I8, false, s->z.scale, s->z.zero_point);
 }
 
 /* Runs the graph; the result's stored integers are in s->got. */
@@ -113,14 +104,9 @@ static void expect(const struct scene *s, const char *what, const int32_t *want,
 
 static struct qc_requantize_def quantizer_def(const struct scene *s, enum qc_requantize_source source)
 {
-    return (struct qc_requantize_def){.contract = s->contract,
-                                      .source = source,
-                                      .input_scale = s->x.scale,
-                                      .input_zero_point = source == QC_FROM_QUANTIZER ? s->x.zero_point : 0,
-                                      .count = 1,
-                                      .divisor = WIDTH,
-                                      .output = s->z,
-                                      .levels = bytes};
+    return (struct qc_requantize_def)FIELDS(.contract = s->contract, .source = source, .input_scale = s->x.scale,
+                                            .input_zero_point = source == QC_FROM_QUANTIZER ? s->x.zero_point : 0,
+                                            .count = 1, .divisor = WIDTH, .output = s->z, .levels = bytes);
 }
 
 static void check_requantize(uint64_t seed, enum qc_contract contract)
@@ -242,13 +228,8 @@ static void check_conv(uint64_t seed, enum qc_contract contract, bool clamped)
                 product = qc_graph_add_product(s.g, s.xs, ws, &s.st);
     qc_tensor_unref(t);
     const qc_id in[2] = {x, add(&s, QC_OP_Quantize, 1, &real, 0, NULL, ws)};
-    const struct qc_requantize_def d = {.contract = contract,
-                                        .source = QC_FROM_PRODUCT,
-                                        .input_scale = s.x.scale,
-                                        .count = OUTPUTS,
-                                        .weight_scale = scale,
-                                        .output = s.z,
-                                        .levels = bytes};
+    const struct qc_requantize_def d = FIELDS(.contract = contract, .source = QC_FROM_PRODUCT, .input_scale = s.x.scale,
+                                              .count = OUTPUTS, .weight_scale = scale, .output = s.z, .levels = bytes);
     cr_assert(qc_requantizer_of(&r, &d, a, &s.st), "%s", s.st.message);
     for (int c = 0; c < OUTPUTS; c++)
         for (int i = 0; i < WIDTH; i++) {
@@ -347,17 +328,10 @@ Test(contracts, channels_with_zero_points_of_their_own_are_read_back)
         }
         for (int i = 0; i < DATA; i++) level[i] = (int32_t)random_int(&random, t->lo, t->hi);
         qc_store_levels(stored[k], x->data, level, DATA);
-        const struct qc_scales from = {.qparams = 1,
-                                       .rounds = true,
-                                       .count = CHANNELS,
-                                       .axis = 1,
-                                       .scale = scale,
-                                       .zero_point = zero,
-                                       .levels = {t->lo, t->hi}},
-                               to = {.identity = true,
-                                     .count = 1,
-                                     .scale = (const float[]){1},
-                                     .zero_point = (const int32_t[]){0}};
+        const struct qc_scales from = FIELDS(.qparams = 1, .rounds = true, .count = CHANNELS, .axis = 1, .scale = scale,
+                                             .zero_point = zero, .levels = {t->lo, t->hi}),
+                               to = FIELDS(.identity = true, .count = 1, .scale = (const float[]){1},
+                                           .zero_point = (const int32_t[]){0});
         MUST(qc_convert_of(&c, (struct qc_convert_end){stored[k], &from}, (struct qc_convert_end){QC_F32, &to},
                            -INFINITY, INFINITY, NULL, a, ST));
         for (int i = 0; i < WIDTH; i++)

@@ -2,7 +2,6 @@
 /* Depthwise and dense convolutions against sums in int64, as accumulators and requantized to bytes: channels that fill
    vectors and such that do not, lines that are done two at a time and the last one that is not, with all instructions,
    in integers and in the simulation. */
-
 #include "random_graph.h"
 #include "simq/plan/plan.h"
 #include "tests/check.h"
@@ -47,15 +46,6 @@ static const struct convolution cases[] = {
     {100, 64, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {7, 7}, false, QC_I8, 3},
     {40, 20, {2, 2}, {3, 1}, {1, 1}, {0, 1, 1, 0}, {9, 6}, false, QC_U8, 200},
 };
-
-static qc_id quantizer(struct qc_graph *g, const char *name, enum qc_dtype t, int32_t zero, bool weight,
-                       struct qc_status *st)
-{
-    const struct qc_qparams def = {.name = name, .dtype = t, .is_weight = weight};
-    const qc_id id = qc_graph_add_quantizer(g, &def, st);
-    cr_assert(id && qc_graph_bind_quantizer(g, id, 1, (const float[]){1}, &zero, st), "%s", st->message);
-    return id;
-}
 
 static qc_id add(struct qc_graph *g, struct qc_node_def d, struct qc_status *st)
 {
@@ -129,7 +119,7 @@ static void check(size_t which, const struct form *form, bool simulated, enum qc
     g->simulated = simulated;
     for (size_t i = 0; i < weights->count; i++)
         ((float *)weights->data)[i] = (float)(w[i] = (int32_t)random_int(&random, -127, 127));
-    const qc_id xs = quantizer(g, "x", c->data, c->zero, false, &st), ws = quantizer(g, "w", QC_I8, 0, true, &st);
+    const qc_id xs = test_quantizer(g, "x", c->data, false, 1, c->zero), ws = test_quantizer(g, "w", QC_I8, true, 1, 0);
     const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, &st),
                 constant = qc_graph_add_constant(g, "weights", weights, &st);
     const struct qc_attr attrs[] = {QC_INTS("kernel_shape", 2, c->kernel), QC_INTS("strides", 2, c->stride),
@@ -139,12 +129,8 @@ static void check(size_t which, const struct form *form, bool simulated, enum qc
         add(g, (struct qc_node_def){.op = QC_OP_Quantize, .input_count = 1, .inputs = &real, .qparams = xs}, &st),
         add(g, (struct qc_node_def){.op = QC_OP_Quantize, .input_count = 1, .inputs = &constant, .qparams = ws}, &st)};
     qc_id y = add(g,
-                  (struct qc_node_def){.op = QC_OP_Conv,
-                                       .input_count = 2,
-                                       .inputs = in,
-                                       .attr_count = 5,
-                                       .attrs = attrs,
-                                       .qparams = qc_graph_add_product(g, xs, ws, &st)},
+                  (struct qc_node_def)FIELDS(.op = QC_OP_Conv, .input_count = 2, .inputs = in, .attr_count = 5,
+                                             .attrs = attrs, .qparams = qc_graph_add_product(g, xs, ws, &st)),
                   &st);
     if (form->bytes) {
         const struct qc_qparams def = {.name = "y", .dtype = form->to};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Products under the contract "onnx-avx2", by hand: which weights are a pair, what saturates and what does not. All
    scales are 1, so that results are the sums. */
-
 #include "one_number.h"
 #include "tests/check.h"
 

@@ -2,7 +2,6 @@
 /* The simulated graph, in centred float32, and the produced graph, in integers, are equal bit for bit, whatever the
    instructions and the width of the operands. QC_PROPERTY_CASES sets the number of random graphs, QC_PROPERTY_SEED the
    first one. */
-
 #include "random_graph.h"
 #include "simq/plan/plan.h"
 #include "tests/check.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Integer convolutions whose data exceeds the second-level cache, computed some lines at a time: sums against loops,
    with all instructions. */
-
 #include "random_graph.h"
 #include "simq/plan/plan.h"
 #include "tests/check.h"
@@ -84,14 +83,12 @@ static void check(const struct layer *l, enum qc_dtype type, int32_t zero, enum 
     const qc_id in[] = {
         add(g, (struct qc_node_def){.op = QC_OP_Quantize, .input_count = 1, .inputs = &real, .qparams = xs}, &st),
         add(g, (struct qc_node_def){.op = QC_OP_Quantize, .input_count = 1, .inputs = &constant, .qparams = ws}, &st)};
-    const qc_id out = add(g,
-                          (struct qc_node_def){.op = l->transposed ? QC_OP_ConvTranspose : QC_OP_Conv,
-                                               .input_count = 2,
-                                               .inputs = in,
-                                               .qparams = qc_graph_add_product(g, xs, ws, &st),
-                                               .attr_count = sizeof attrs / sizeof *attrs,
-                                               .attrs = attrs},
-                          &st);
+    const qc_id out =
+        add(g,
+            (struct qc_node_def)FIELDS(.op = l->transposed ? QC_OP_ConvTranspose : QC_OP_Conv, .input_count = 2,
+                                       .inputs = in, .qparams = qc_graph_add_product(g, xs, ws, &st),
+                                       .attr_count = sizeof attrs / sizeof *attrs, .attrs = attrs),
+            &st);
     cr_assert(qc_graph_add_output(g, "y", out, &st) && qc_plan_new(&plan, g, &shape, &options, &st) &&
                   qc_runner_new(&r, plan, &st),
               "%s: %s", l->name, st.message);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Accumulators against sums in int64, with types of 8 and 16 bits and all zero points: exact in integers with all
    instructions, and beyond 2^24 exact in the simulation too, but for the float32 that holds the result. */
-
 #include "random_graph.h"
 #include "simq/plan/plan.h"
 #include "tests/check.h"
@@ -34,15 +33,6 @@ static const struct types types[] = {
     {QC_I16, QC_I16, -32768, 0, 20000, 32767},
 };
 
-static qc_id quantizer(struct qc_graph *g, const char *name, enum qc_dtype t, int32_t zero, bool weight,
-                       struct qc_status *st)
-{
-    const struct qc_qparams def = {.name = name, .dtype = t, .is_weight = weight};
-    const qc_id id = qc_graph_add_quantizer(g, &def, st);
-    cr_assert(id && qc_graph_bind_quantizer(g, id, 1, (const float[]){1}, &zero, st), "%s", st->message);
-    return id;
-}
-
 static qc_id add(struct qc_graph *g, enum qc_op op, const qc_id *in, unsigned count, qc_id qparams,
                  struct qc_status *st)
 {
@@ -70,8 +60,8 @@ static void check(size_t *lost, size_t which, bool simulated, enum qc_isa isa)
     for (int i = 0; i < ROWS * K; i++) x[i] = (int32_t)random_int(&random, info->lo, info->hi) - t->zero;
     for (int i = 0; i < K * N; i++)
         ((float *)w->data)[i] = (float)(random_int(&random, t->least, t->most) - t->weight_zero);
-    const qc_id xs = quantizer(g, "x", t->data, t->zero, false, &st),
-                ws = quantizer(g, "w", t->weight, t->weight_zero, true, &st);
+    const qc_id xs = test_quantizer(g, "x", t->data, false, 1, t->zero),
+                ws = test_quantizer(g, "w", t->weight, true, 1, t->weight_zero);
     const qc_id real = qc_graph_add_input(g, "data", QC_F32, &rows, &st),
                 constant = qc_graph_add_constant(g, "weights", w, &st);
     const qc_id in[2] = {add(g, QC_OP_Quantize, &real, 1, xs, &st), add(g, QC_OP_Quantize, &constant, 1, ws, &st)};
@@ -126,15 +116,11 @@ static void check_mean(enum qc_op op, enum qc_dtype t, int32_t zero, int64_t sid
     OWN(qc_runner) *r = NULL;
     int64_t sum[3] = {0};
     g->simulated = simulated;
-    const qc_id xs = quantizer(g, "x", t, zero, false, ST), ys = quantizer(g, "y", QC_I16, 0, false, ST);
+    const qc_id xs = test_quantizer(g, "x", t, false, 1, zero), ys = test_quantizer(g, "y", QC_I16, false, 1, 0);
     MUST(qc_graph_bind_quantizer(g, ys, 1, (const float[]){3}, (const int32_t[]){0}, ST));
     const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, ST), x = add(g, QC_OP_Quantize, &real, 1, xs, ST);
-    const struct qc_node_def d = {.op = op,
-                                  .input_count = 1,
-                                  .inputs = &x,
-                                  .qparams = ys,
-                                  .attr_count = op == QC_OP_ReduceMean ? 1 : 0,
-                                  .attrs = &attr};
+    const struct qc_node_def d = FIELDS(.op = op, .input_count = 1, .inputs = &x, .qparams = ys,
+                                        .attr_count = op == QC_OP_ReduceMean ? 1 : 0, .attrs = &attr);
     const qc_id y = qc_graph_add(g, &d, ST), back = add(g, QC_OP_Dequantize, &y, 1, 0, ST);
     MUST(qc_graph_add_output(g, "y", back, ST) && qc_plan_new(&plan, g, &shape, NULL, ST) &&
          qc_runner_new(&r, plan, ST));
@@ -170,7 +156,8 @@ Test(integer, mean_that_drops_a_dimension_takes_the_zero_point_off)
         OWN(qc_plan) *plan = NULL;
         OWN(qc_runner) *r = NULL;
         int64_t sum[OUT] = {0};
-        const qc_id xs = quantizer(g, "x", stored[k], zero, false, ST), ys = quantizer(g, "y", QC_I16, 0, false, ST);
+        const qc_id xs = test_quantizer(g, "x", stored[k], false, 1, zero),
+                    ys = test_quantizer(g, "y", QC_I16, false, 1, 0);
         MUST(qc_graph_bind_quantizer(g, ys, 1, (const float[]){1}, (const int32_t[]){0}, ST));
         const struct qc_attr kernel = QC_INTS("kernel_shape", 2, ((const int64_t[]){1, 1}));
         const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, ST),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Kernels alone on the cases of kernel_reference.txt. Reference: numpy and ONNX Runtime (make_kernel_reference.py). */
-
 #include "base/file.h"
 #include "kernel_run.h"
 #include "tensor_near.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The planner against a simple interpreter: each node alone, row-major, in separate memory. Data are small integers in
    float32, so results do not depend on the order of sums and are compared bit for bit. */
-
 #include "base/pool.h"
 #include "simq/plan/plan_parts.h"
 #include "tests/check.h"
@@ -89,9 +88,8 @@ static qc_id conv(struct maker *m, qc_id x, qc_id w, qc_id b, int64_t k, int64_t
 static qc_id quantizer(struct maker *m, enum qc_dtype t, float scale, int32_t zero)
 {
     char name[16];
-    const struct qc_qparams def = {.name = qc_text(name, sizeof name, "s%u", m->quantizers++),
-                                   .dtype = t,
-                                   .is_weight = t == QC_I8};
+    const struct qc_qparams def =
+        FIELDS(.name = qc_text(name, sizeof name, "s%u", m->quantizers++), .dtype = t, .is_weight = t == QC_I8);
     qc_id s = qc_graph_add_quantizer(m->g, &def, &m->st);
     cr_assert(s && qc_graph_bind_quantizer(m->g, s, 1, &scale, &zero, &m->st));
     if (pick(m, 4) == 0) qc_graph_turn_off_quantizer(m->g, s);
@@ -201,12 +199,8 @@ static void grow(struct maker *m)
         return;
     }
     case 11: {
-        const struct qc_node_def d = {.op = QC_OP_Split,
-                                      .input_count = 1,
-                                      .output_count = 2,
-                                      .inputs = &x,
-                                      .attr_count = 1,
-                                      .attrs = &QC_INT("axis", 1)};
+        const struct qc_node_def d = FIELDS(.op = QC_OP_Split, .input_count = 1, .output_count = 2, .inputs = &x,
+                                            .attr_count = 1, .attrs = &QC_INT("axis", 1));
         if (c % 2) return;
         const qc_id v = qc_graph_add(m->g, &d, &m->st);
         cr_assert(v, "%s", m->st.message);

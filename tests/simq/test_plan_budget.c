@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Plans of large shapes: memory is refused before it is allocated, and constants that are too large to fold are
    computed by a step, with the same result. */
-
 #include "base/resident.h"
 #include "graph/infer/folding.h"
 #include "simq/plan/plan.h"
@@ -12,10 +11,9 @@ enum { MIB = 1 << 20 };
 
 static struct qc_graph *graph(const char *body)
 {
-    struct qc_graph *g = NULL;
     char text[1024];
     qc_text(text, sizeof text, "graph \"g\" opset 13\ninput %%1 \"x\" f32[2,3,8,8]\n%s", body);
-    cr_assert(qc_graph_parse(&g, text, strlen(text), ST), "%s\n%s", failure.message, text);
+    struct qc_graph *g = test_graph(text);
     return g;
 }
 

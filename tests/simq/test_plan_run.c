@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Plan and runner: refusals, fusion, workers, memory, qparams that are off. */
-
 #include "base/pool.h"
 #include "simq/plan/plan.h"
 #include "tests/check.h"
@@ -13,14 +12,8 @@ static qc_id add(struct qc_graph *g, enum qc_op op, const char *name, unsigned i
                  const struct qc_attr *attr, qc_id qparams)
 {
     const char *const names[] = {name};
-    const struct qc_node_def d = {.op = op,
-                                  .name = name,
-                                  .input_count = inputs,
-                                  .inputs = in,
-                                  .attr_count = attrs,
-                                  .attrs = attr,
-                                  .output_names = names,
-                                  .qparams = qparams};
+    const struct qc_node_def d = FIELDS(.op = op, .name = name, .input_count = inputs, .inputs = in,
+                                        .attr_count = attrs, .attrs = attr, .output_names = names, .qparams = qparams);
     qc_id v = qc_graph_add(g, &d, &st);
     cr_assert(v, "%s", st.message);
     return v;
@@ -46,9 +39,8 @@ struct block {
 static qc_id quantize(struct block *b, qc_id v, bool weight)
 {
     char name[16];
-    const struct qc_qparams def = {.name = qc_text(name, sizeof name, "s%u", b->quantizer_count),
-                                   .dtype = weight ? QC_I8 : QC_U8,
-                                   .is_weight = weight};
+    const struct qc_qparams def = FIELDS(.name = qc_text(name, sizeof name, "s%u", b->quantizer_count),
+                                         .dtype = weight ? QC_I8 : QC_U8, .is_weight = weight);
     const qc_id s = qc_graph_add_quantizer(b->g, &def, &st);
     b->quantizers[b->quantizer_count++] = s;
     return add(b->g, QC_OP_Quantize, NULL, 1, &v, 0, NULL, s);
@@ -219,8 +211,7 @@ Test(plan_run, results_do_not_depend_on_the_number_of_workers)
         for (unsigned i = 0; i < workers; i++) cr_assert(qc_runner_new(&j->runners[i], p, &st));
         cr_assert(qc_pool_run(40, work, j, &(struct qc_pool_options){.workers = workers}, &st), "%s", st.message);
         for (unsigned i = 0; i < workers; i++) qc_runner_free(j->runners[i]);
-        cr_assert_eq(memcmp(j->y, jobs[0].y, sizeof j->y), 0);
-        cr_assert_eq(memcmp(j->sums, jobs[0].sums, sizeof j->sums), 0);
+        MUST_HOLD(memcmp(j->y, jobs[0].y, sizeof j->y) == 0, memcmp(j->sums, jobs[0].sums, sizeof j->sums) == 0);
     }
     qc_plan_free(p);
     qc_graph_free(b.g);
@@ -398,8 +389,7 @@ Test(plan_run, clamp_behind_a_batch_norm_is_part_of_it)
             cr_assert_eq(qc_view_count(&v), COUNT);
             memcpy(y[both], v.data, sizeof y[both]);
         }
-        cr_expect_eq(memcmp(y[0], y[1], sizeof y[0]), 0);
-        cr_expect(isnan(y[0][5]));
+        HOLD(memcmp(y[0], y[1], sizeof y[0]) == 0, isnan(y[0][5]));
     }
 }
 
@@ -486,8 +476,7 @@ Test(plan_run, observing_leaves_out_products_that_only_outputs_need)
         float y = 0;
         double sum = 0;
         cr_assert(observe_one(&y, &sum, OBSERVED_GRAPH("MatMul(%4, %3)"), observed, &st), "%s", st.message);
-        cr_expect_eq(sum, observed ? -3 : 0);
-        cr_expect_neq(y, -19);
+        HOLD(sum == (observed ? -3 : 0), y != -19);
         struct qc_status failed = QC_STATUS_INIT;
         cr_expect_not(observe_one(&y, &sum, OBSERVED_GRAPH("Gather(%4, %2) {axis=1}"), observed, &failed));
         cr_expect_eq(failed.code, QC_BAD_INPUT);

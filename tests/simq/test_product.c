@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Convolutions and matrix products in float32: every instruction set and every order of memory gives the bits of the
    chain of fused multiply-adds that product_tile.h promises, with C's own fmaf as the reference. */
-
 #include "simq/kernels/real/product.h"
 #include "simq/kernels/real/product_tile.h"
 #include "tests/check.h"
@@ -198,15 +197,9 @@ static void convolution(const struct spatial *s, const struct way *way, enum qc_
     qc_view_copy(&vx, &row_x);
     qc_view_copy(&vy, &row_y);
     if (!way->packed) vw.data = vb.data = NULL;
-    struct qc_product_conv c = {.transposed = s->transposed,
-                                .window = {.spatial = 3},
-                                .groups = s->group,
-                                .src = &vx,
-                                .weights = &vw,
-                                .bias = way->biased ? &vb : NULL,
-                                .dst = &vy,
-                                .tail = way->tail,
-                                .isa = isa};
+    struct qc_product_conv c =
+        FIELDS(.transposed = s->transposed, .window = {.spatial = 3}, .groups = s->group, .src = &vx, .weights = &vw,
+               .bias = way->biased ? &vb : NULL, .dst = &vy, .tail = way->tail, .isa = isa);
     memcpy(c.window.kernel, s->kernel, sizeof s->kernel);
     memcpy(c.window.stride, s->stride, sizeof s->stride);
     memcpy(c.window.dilation, s->dilation, sizeof s->dilation);
@@ -255,11 +248,8 @@ static const struct sizes matrices[] = {
 
 static struct qc_view matrix(int64_t batch, int64_t rows, int64_t columns, bool turned, float *data)
 {
-    return (struct qc_view){.dtype = QC_F32,
-                            .rank = 3,
-                            .dim = {batch, rows, columns},
-                            .stride = {rows * columns, turned ? 1 : columns, turned ? rows : 1},
-                            .data = data};
+    return (struct qc_view)FIELDS(.dtype = QC_F32, .rank = 3, .dim = {batch, rows, columns},
+                                  .stride = {rows * columns, turned ? 1 : columns, turned ? rows : 1}, .data = data);
 }
 
 static bool room_for_files = true;
@@ -293,14 +283,8 @@ static void product(const struct sizes *s, const struct way *way, enum qc_isa is
                 *to = finished(all + sum, way->biased ? bias + n : NULL, *to, way);
             }
     if (!way->packed) vb.data = row.data = NULL;
-    const struct qc_product_matrix m = {.a = &va,
-                                        .b = &vb,
-                                        .bias = way->biased ? &row : NULL,
-                                        .dst = &vy,
-                                        .tail = way->tail,
-                                        .packs = packs,
-                                        .in_file = packs != NULL,
-                                        .isa = isa};
+    const struct qc_product_matrix m = FIELDS(.a = &va, .b = &vb, .bias = way->biased ? &row : NULL, .dst = &vy,
+                                              .tail = way->tail, .packs = packs, .in_file = packs != NULL, .isa = isa);
     struct qc_product *d;
     MUST(qc_product_matrix_new(&d, &m, ST));
     if (packs) cr_expect_eq(qc_product_is_packed(d), room_for_files, "matrices %zu", (size_t)(s - matrices));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Quantized operators as they stand in files, on numbers whose results ONNX Runtime gave (golden_qlinear.txt, made by
    make_golden_qlinear.py): bit for bit. */
-
 #include "base/file.h"
 #include "simq/plan/plan.h"
 #include "tests/check.h"
@@ -32,11 +31,10 @@ static void check(const char *text, size_t size, size_t number)
 
 Test(qlinear, equals_onnx_runtime)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     void *bytes;
     size_t size, number = 0;
-    MUST(qc_file_read(&bytes, &size, QC_TEST_SOURCE "/tests/simq/golden_qlinear.txt", a, ST));
-    char *text = qc_arena_strndup(a, bytes, size, ST);
+    MUST(qc_file_read(&bytes, &size, QC_TEST_SOURCE "/tests/simq/golden_qlinear.txt", test_arena(), ST));
+    char *text = qc_arena_strndup(test_arena(), bytes, size, ST);
     for (char *end; text && (end = strstr(text, "---\n")); text = end + 4) check(text, (size_t)(end - text), ++number);
     cr_assert(number >= 80, "only %zu cases", number);
 }

@@ -41,32 +41,25 @@ static void fill(float x[COUNT], float scale)
     memcpy(x, special, sizeof special);
 }
 
-static const struct qc_scales real = {.identity = true,
-                                      .count = 1,
-                                      .scale = (const float[]){1},
-                                      .zero_point = (const int32_t[]){0}};
+static const struct qc_scales real =
+    FIELDS(.identity = true, .count = 1, .scale = (const float[]){1}, .zero_point = (const int32_t[]){0});
 
 static struct qc_scales quantizer(const float *scale, const int32_t *zero, size_t count, int32_t lo, int32_t hi)
 {
-    return (struct qc_scales){.qparams = 1,
-                              .rounds = true,
-                              .count = count,
-                              .scale = scale,
-                              .zero_point = zero,
-                              .levels = {.lo = lo, .hi = hi}};
+    return (struct qc_scales)FIELDS(.qparams = 1, .rounds = true, .count = count, .scale = scale, .zero_point = zero,
+                                    .levels = {.lo = lo, .hi = hi});
 }
 
 /* Reference: the scalar functions of arith/. */
 Test(rounding, quantize_is_that_of_numerics_for_any_length)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     static const float scales[] = {0.5f, 0.1f, 3.0f, 1e-3f};
     static const int32_t zeros[] = {0, 128, 255, 7};
     for (int k = 0; k < 4; k++) {
         const struct qc_scales to = quantizer(&scales[k], &zeros[k], 1, 0, 255);
         struct qc_rounding r;
         float x[COUNT], y[COUNT];
-        MUST(qc_rounding_of(&r, &real, &to, -INFINITY, INFINITY, a, ST));
+        MUST(qc_rounding_of(&r, &real, &to, -INFINITY, INFINITY, test_arena(), ST));
         cr_assert_eq(r.kind, QC_ROUNDING_QUANTIZE);
         for (size_t n = 0; n < COUNT; n++) {
             fill(x, scales[k]);
@@ -86,13 +79,12 @@ Test(rounding, quantize_is_that_of_numerics_for_any_length)
 
 Test(rounding, channels_have_their_own_parameters)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     const float scale[] = {0.5f, 0.25f, 2.0f}, one = 1.0f;
     const int32_t zero[] = {0, 0, 0}, none = 10;
     struct qc_scales from = quantizer(scale, zero, 3, INT32_MIN, INT32_MAX), to = quantizer(&one, &none, 1, 0, 255);
     from.product = true;
     struct qc_rounding r;
-    MUST(qc_rounding_of(&r, &from, &to, 0, INFINITY, a, ST));
+    MUST(qc_rounding_of(&r, &from, &to, 0, INFINITY, test_arena(), ST));
     cr_assert_eq(r.kind, QC_ROUNDING_REQUANTIZE);
     float x[] = {1, 2, 3, -4, -6, 250, 3, 6, 1000}, y[9];
     const float want[] = {0, 0, 6, 0, 0, 245, 2, 2, 245}; /* 0.5 and 1.5 to even; at least 0, at most 255 - 10 */
@@ -110,7 +102,6 @@ Test(rounding, channels_have_their_own_parameters)
 
 Test(rounding, real_results_keep_nan_and_products_without_a_factor_are_not_rounded)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     const float scale = 0.3f;
     const int32_t zero = 0;
     struct qc_scales half = quantizer(&scale, &zero, 1, INT32_MIN, INT32_MAX);
@@ -118,13 +109,13 @@ Test(rounding, real_results_keep_nan_and_products_without_a_factor_are_not_round
     float x[] = {NAN, 1.0f, -2.0f}, y[3];
     half.product = true;
     half.rounds = false;
-    MUST(qc_rounding_of(&r, &real, &half, -INFINITY, INFINITY, a, ST));
+    MUST(qc_rounding_of(&r, &real, &half, -INFINITY, INFINITY, test_arena(), ST));
     qc_rounding_run(&r, y, x, 3);
     cr_assert(isnan(y[0]) && y[1] == 1.0f / 0.3f && y[2] == -2.0f / 0.3f);
-    MUST(qc_rounding_of(&r, &half, &real, -0.5f, INFINITY, a, ST));
+    MUST(qc_rounding_of(&r, &half, &real, -0.5f, INFINITY, test_arena(), ST));
     qc_rounding_run(&r, y, x, 3);
     cr_assert(isnan(y[0]) && y[1] == 0.3f && y[2] == -0.5f);
     struct qc_scales two = quantizer((const float[]){1, 2}, (const int32_t[]){0, 0}, 2, 0, 255),
                      three = quantizer((const float[]){1, 2, 3}, (const int32_t[]){0, 0, 0}, 3, 0, 255);
-    REFUSES(qc_rounding_of(&r, &two, &three, -INFINITY, INFINITY, a, ST), QC_BAD_INPUT, "");
+    REFUSES(qc_rounding_of(&r, &two, &three, -INFINITY, INFINITY, test_arena(), ST), QC_BAD_INPUT, "");
 }

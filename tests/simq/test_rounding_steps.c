@@ -2,19 +2,10 @@
 /* Float32 steps where another order of them gives another level: requantize between quantizers, Add, Mul. Reference:
    the recipes of docs/numerics.md, written out here, on pairs of all levels; each case must tell the recipe from its
    neighbour. */
-
 #include "simq/plan/plan.h"
 #include "tests/check.h"
 
 enum { LEVELS = 256, PAIRS = LEVELS * LEVELS };
-
-static qc_id quantizer(struct qc_graph *g, const char *name, float scale, int32_t zero)
-{
-    struct qc_qparams def = {.name = name, .dtype = QC_U8};
-    qc_id s = qc_graph_add_quantizer(g, &def, ST);
-    MUST(s && qc_graph_bind_quantizer(g, s, 1, &scale, &zero, ST));
-    return s;
-}
 
 static qc_id add(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *in, qc_id qparams)
 {
@@ -36,7 +27,7 @@ static void run(uint8_t *y, enum qc_op op, const float scale[3], const int32_t z
     qc_id qparams_of[3], in[2];
     const unsigned count = op == QC_OP_Requantize ? 1 : 2;
     g->simulated = true;
-    for (int i = 0; i < 3; i++) qparams_of[i] = quantizer(g, names[i], scale[i], zero[i]);
+    for (int i = 0; i < 3; i++) qparams_of[i] = test_quantizer(g, names[i], QC_U8, false, scale[i], zero[i]);
     for (unsigned i = 0; i < count; i++) {
         qc_id v = qc_graph_add_input(g, i ? "y" : "x", QC_F32, &shape, ST);
         in[i] = add(g, QC_OP_Quantize, 1, &v, qparams_of[i]);
@@ -130,8 +121,8 @@ Test(rounding_steps, bounds_of_a_clip_that_is_part_of_a_convolution)
     OWN(qc_plan) *p = NULL;
     OWN(qc_runner) *r = NULL;
     g->simulated = true;
-    qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, ST), a = quantizer(g, "a", 0.5f, 20),
-          b = quantizer(g, "b", 0.25f, 3), c = quantizer(g, "c", 0.5f, 40);
+    qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, ST), a = test_quantizer(g, "a", QC_U8, false, 0.5f, 20),
+          b = test_quantizer(g, "b", QC_U8, false, 0.25f, 3), c = test_quantizer(g, "c", QC_U8, false, 0.5f, 40);
     const float numbers[] = {1, -3, 4};
     qc_id constants[3];
     for (int i = 0; i < 3; i++) {

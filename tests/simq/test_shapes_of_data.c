@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Graphs whose shapes depend on data, or differ from run to run. Expected numbers follow from ONNX's definitions. */
-
 #include "base/resident.h"
 #include "simq/plan/plan.h"
 #include "tests/check.h"
@@ -168,10 +167,8 @@ Test(shapes_of_data, inputs_of_another_shape_in_each_run)
     const struct qc_shape open = QC_SHAPE(1, QC_FREE), sizes[] = {QC_SHAPE(1, 5), QC_SHAPE(1, 2), QC_SHAPE(1, 5)};
     const struct qc_plan_case largest = {.shapes = &sizes[0], .name = "sample 0"};
     const qc_id observed = qc_graph_find_value(g, "r");
-    const struct qc_plan_options how = {.observed_count = 1,
-                                        .observed = &observed,
-                                        .largest = &largest,
-                                        .largest_count = 1};
+    const struct qc_plan_options how =
+        FIELDS(.observed_count = 1, .observed = &observed, .largest = &largest, .largest_count = 1);
     OWN(qc_plan) *p = NULL, *fixed = NULL;
     OWN(qc_runner) *r = NULL;
     cr_assert(qc_plan_new(&p, g, &open, &how, &st), "%s", st.message);
@@ -193,8 +190,7 @@ Test(shapes_of_data, inputs_of_another_shape_in_each_run)
         cr_assert_eq(y.dim[1], sizes[k].dim[1]);
         for (int64_t i = 0; i < y.dim[1]; i++)
             cr_expect_eq(((const float *)y.data)[i], i < 1 ? 0 : 2 * (float)(i - 1) * (float)(k + 1));
-        cr_expect_eq(seen.elements[0], (size_t)y.dim[1]);
-        cr_expect_eq(seen.calls[0], 1);
+        HOLD(seen.elements[0] == (size_t)y.dim[1], seen.calls[0] == 1);
     }
 }
 

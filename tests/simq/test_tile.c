@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Innermost integer loops of every instruction set against sums in plain C, on random sizes: whole tiles and such that
    do not fill registers, data and weights at the ends of their ranges, pairs of products at the ends of 16 bits. */
-
 #include "random_graph.h"
 #include "simq/kernels/integer/tile.h"
 #include "tests/check.h"
@@ -80,14 +79,10 @@ Test(tile, all_instructions_give_the_same_sums)
                       rows = power < 4 ? 1 << power : s.rows[blocks];
             const bool wide = k % 2;
             draw(&o, &random, &s, wide);
-            const struct qc_tile t = {.a = o.a,
-                                      .step = (ptrdiff_t)random_int(&random, 0, STEP),
-                                      .run = o.run,
-                                      .runs = (size_t)random_int(&random, 1, RUNS),
-                                      .quads = (size_t)random_int(&random, 1, QUADS),
-                                      .w = o.w,
-                                      .bias = o.bias,
-                                      .acc = o.acc};
+            const struct qc_tile t =
+                FIELDS(.a = o.a, .step = (ptrdiff_t)random_int(&random, 0, STEP), .run = o.run,
+                       .runs = (size_t)random_int(&random, 1, RUNS), .quads = (size_t)random_int(&random, 1, QUADS),
+                       .w = o.w, .bias = o.bias, .acc = o.acc);
             const size_t end = (size_t)(rows * blocks) * QC_TILE_CHANNELS;
             o.acc[end] = 77;
             (wide ? s.wide : s.narrow)(&t, rows, blocks);

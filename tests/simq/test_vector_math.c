@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The functions of QC_UNARY rows and Gelu against libm in double, on dense grids. */
-
 #include "simq/kernels/real/unary.h"
 #include "tests/check.h"
 

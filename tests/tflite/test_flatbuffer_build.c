@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "tests/check.h"
 #include "tflite/flatbuffer/flatbuffer_build.h"
 #include "tflite/flatbuffer/flatbuffer_read.h"
@@ -27,10 +26,8 @@ static const struct qc_fb_table_info tables[TABLES] = {
     [CIRCLE] = {.name = "Circle", .in_union = 1, .first = RADIUS},
     [SQUARE] = {.name = "Square", .in_union = 2, .first = SIDE},
 };
-static const struct qc_fb_schema schema = {.table_count = TABLES,
-                                           .field_count = FIELDS,
-                                           .tables = tables,
-                                           .fields = fields};
+static const struct qc_fb_schema schema =
+    FIELDS(.table_count = TABLES, .field_count = FIELDS, .tables = tables, .fields = fields);
 
 static const unsigned char bytes[5] = {1, 2, 3, 4, 5};
 static const int64_t longs[2] = {-1, INT64_MIN};
@@ -65,10 +62,9 @@ static size_t build(void **file, struct qc_arena *a, size_t more)
 
 Test(flatbuffer_build, the_verifier_takes_a_file_and_every_field_comes_back)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_fb_table root;
     QC_FREED void *file = NULL;
-    const size_t size = build(&file, a, 3);
+    const size_t size = build(&file, test_arena(), 3);
     MUST(qc_fb_open(&root, &schema, NODE, file, size, ST));
     cr_expect_eq(memcmp((const char *)file + 4, "TEST", 4), 0);
     cr_expect_str_empty(qc_fb_string(&root, NAME));
@@ -95,9 +91,8 @@ Test(flatbuffer_build, the_verifier_takes_a_file_and_every_field_comes_back)
 
 Test(flatbuffer_build, numbers_of_8_bytes_are_aligned_in_the_file)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     QC_FREED void *file = NULL;
-    const size_t size = build(&file, a, 1);
+    const size_t size = build(&file, test_arena(), 1);
     const unsigned char *f = file;
     size_t found = 0;
     for (size_t i = 0; i + 8 <= size; i++)
@@ -107,12 +102,11 @@ Test(flatbuffer_build, numbers_of_8_bytes_are_aligned_in_the_file)
 
 Test(flatbuffer_build, defaults_take_no_room_and_what_is_equal_is_stored_once)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     QC_FREED void *few = NULL, *many = NULL, *none = NULL;
-    const size_t size = build(&few, a, 1), more = build(&many, a, 101);
+    const size_t size = build(&few, test_arena(), 1), more = build(&many, test_arena(), 101);
     /* A table of two offsets has 12 bytes, and 4 point at it: 100 vtables, strings and vectors are not there. */
     cr_expect_eq(more - size, 100 * (12 + 4));
-    struct qc_fb_builder *b = qc_fb_builder_new(&schema, a, ST);
+    struct qc_fb_builder *b = qc_fb_builder_new(&schema, test_arena(), ST);
     struct qc_fb_object *o = qc_fb_make(b, NODE);
     size_t empty = 0;
     qc_fb_set_int(o, SMALL, 3);
@@ -123,17 +117,15 @@ Test(flatbuffer_build, defaults_take_no_room_and_what_is_equal_is_stored_once)
 
 Test(flatbuffer_build, equal_tables_give_equal_bytes)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     QC_FREED void *one = NULL, *two = NULL;
-    const size_t size = build(&one, a, 9);
-    cr_assert_eq(build(&two, a, 9), size);
+    const size_t size = build(&one, test_arena(), 9);
+    cr_assert_eq(build(&two, test_arena(), 9), size);
     cr_expect_eq(memcmp(one, two, size), 0);
 }
 
 Test(flatbuffer_build, a_vector_of_the_same_bytes_but_less_aligned_does_not_take_its_place)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    struct qc_fb_builder *b = qc_fb_builder_new(&schema, a, ST);
+    struct qc_fb_builder *b = qc_fb_builder_new(&schema, test_arena(), ST);
     struct qc_fb_object *root = qc_fb_make(b, NODE), *inner = qc_fb_make(b, NODE);
     struct qc_fb_table read;
     QC_FREED void *file = NULL;
@@ -149,8 +141,7 @@ Test(flatbuffer_build, a_vector_of_the_same_bytes_but_less_aligned_does_not_take
 
 Test(flatbuffer_build, without_a_root_there_is_no_file)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    struct qc_fb_builder *b = qc_fb_builder_new(&schema, a, ST);
+    struct qc_fb_builder *b = qc_fb_builder_new(&schema, test_arena(), ST);
     void *file = NULL;
     size_t size = 0;
     REFUSES(qc_fb_finish(&file, &size, b, NULL, "TEST", ST), QC_BAD_INPUT, "");

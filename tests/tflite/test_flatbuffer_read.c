@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "tests/check.h"
 #include "tflite/flatbuffer/flatbuffer_read.h"
 
@@ -21,10 +20,8 @@ static const struct qc_fb_table_info tables[TABLES] = {
     [CAT] = {.name = "Cat", .in_union = 1, .first = LIVES},
     [DOG] = {.name = "Dog", .in_union = 2, .first = FIELDS},
 };
-static const struct qc_fb_schema schema = {.table_count = TABLES,
-                                           .field_count = FIELDS,
-                                           .tables = tables,
-                                           .fields = fields};
+static const struct qc_fb_schema schema =
+    FIELDS(.table_count = TABLES, .field_count = FIELDS, .tables = tables, .fields = fields);
 
 /* Ann, 33, with marks 1 and 2.5, a cat of 7 lives and herself as a friend of a friend that has nothing. */
 static const unsigned char ann[] = {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Models of corpus_tflite (make_tflite_corpus.py): the imported graphs, and the messages for damaged files. */
-
 #include "base/file.h"
 #include "graph/core/verify.h"
 #include "tests/check.h"
@@ -33,17 +32,13 @@ Test(tflite_read, an_int8_network_is_one_with_quantize_and_dequantize)
     struct qc_op_counts ops;
     OWN(qc_graph) *g = read_model("network.tflite", &info);
     qc_graph_count_ops(&ops, g);
-    cr_expect_eq(info.format, QC_MODEL_TFLITE);
-    cr_expect_eq(info.model_version, 3);
+    HOLD(info.format == QC_MODEL_TFLITE, info.model_version == 3);
     cr_expect_eq(info.warning_count, 0, "%s", info.warning_count ? info.warnings[0] : "");
     cr_expect_eq(ops.of[QC_OP_Transpose], 1); /* of the input */
-    cr_expect_eq(ops.of[QC_OP_Conv], 1);
-    cr_expect_eq(ops.of[QC_OP_Gemm], 1);
-    cr_expect_eq(ops.of[QC_OP_QuantizeLinear], 5);
+    HOLD(ops.of[QC_OP_Conv] == 1, ops.of[QC_OP_Gemm] == 1, ops.of[QC_OP_QuantizeLinear] == 5);
     cr_expect_eq(ops.of[QC_OP_Relu], 0); /* storing cuts off at the same level */
-    cr_expect_str_eq(g->inputs[0].name, "t0");
-    cr_expect_eq(g->values[g->inputs[0].value].type.dtype, QC_I8);
-    cr_expect_eq(g->values[g->outputs[0].value].type.dtype, QC_I8);
+    HOLD(strcmp(g->inputs[0].name, "t0") == 0, g->values[g->inputs[0].value].type.dtype == QC_I8,
+         g->values[g->outputs[0].value].type.dtype == QC_I8);
 }
 
 Test(tflite_read, a_bias_has_the_scale_of_the_accumulator)
@@ -51,8 +46,7 @@ Test(tflite_read, a_bias_has_the_scale_of_the_accumulator)
     OWN(qc_graph) *g = read_model("network.tflite", NULL);
     const struct qc_node *conv = node_of_op(g, QC_OP_Conv);
     const struct qc_node *weight = qc_node_of(g, conv->inputs[1]), *bias = qc_node_of(g, conv->inputs[2]);
-    cr_assert_eq(weight->op, QC_OP_DequantizeLinear);
-    cr_assert_eq(bias->op, QC_OP_DequantizeLinear);
+    MUST_HOLD(weight->op == QC_OP_DequantizeLinear, bias->op == QC_OP_DequantizeLinear);
     const struct qc_tensor *sw = qc_constant_of(g, weight->inputs[1]), *sb = qc_constant_of(g, bias->inputs[1]);
     cr_assert_eq(sb->count, 2);
     for (size_t i = 0; i < 2; i++) cr_expect_eq(((const float *)sb->data)[i], 0.5F * ((const float *)sw->data)[i]);
@@ -67,9 +61,9 @@ Test(tflite_read, channels_stay_first_between_operators)
     OWN(qc_graph) *g = read_model("floats.tflite", NULL);
     qc_graph_count_ops(&ops, g);
     cr_expect_eq(ops.of[QC_OP_Transpose], 2); /* of the input and of the output that is an image */
-    cr_expect_eq(qc_attr_int(node_of_op(g, QC_OP_Concat), "axis", 0), 1);
-    cr_expect_eq(qc_attr_int(node_of_op(g, QC_OP_Split), "axis", 0), 1);
-    cr_expect_eq(qc_attr_int(node_of_op(g, QC_OP_Conv), "group", 1), 2);
+    HOLD(qc_attr_int(node_of_op(g, QC_OP_Concat), "axis", 0) == 1,
+         qc_attr_int(node_of_op(g, QC_OP_Split), "axis", 0) == 1,
+         qc_attr_int(node_of_op(g, QC_OP_Conv), "group", 1) == 2);
 }
 
 Test(tflite_read, half_floats_and_biases_of_64_bits_are_read)
@@ -84,8 +78,7 @@ Test(tflite_read, another_kind_of_file_is_refused)
 {
     struct qc_graph *g = NULL;
     REFUSES(qc_tflite_import_memory(&g, NULL, "\x08\x07zero", 6, 0, ST), QC_BAD_INPUT, "");
-    cr_expect(!qc_is_tflite_file(CORPUS));
-    cr_expect(!qc_is_tflite_file(CORPUS "/missing"));
+    HOLD(!qc_is_tflite_file(CORPUS), !qc_is_tflite_file(CORPUS "/missing"));
 }
 
 /* --- Damage --- */

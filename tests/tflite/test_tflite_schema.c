@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "tests/check.h"
 #include "tflite/schema/tflite_schema.h"
 
@@ -23,24 +22,18 @@ Test(tflite_schema, a_union_stands_behind_the_field_that_says_which)
         const struct qc_fb_field *f = &qc_tfl_schema.fields[i];
         if (f->type != QC_FB_UNION) continue;
         cr_assert_gt(i, 0);
-        cr_expect_eq(f[-1].type, QC_FB_U8);
-        cr_expect_eq(f[-1].number + 1, f->number);
+        HOLD(f[-1].type == QC_FB_U8, f[-1].number + 1 == f->number);
     }
 }
 
 Test(tflite_schema, operators_and_types_have_the_codes_of_the_published_schema)
 {
     cr_expect_str_eq(qc_tfl_operator_info(QC_TFL_OP_CONV_2D)->name, "CONV_2D");
-    cr_expect_eq(QC_TFL_OP_CONV_2D, 3);
-    cr_expect_eq(QC_TFL_OP_HARD_SWISH, 117);
-    cr_expect_eq(QC_TFL_OP_GELU, 150);
+    HOLD(QC_TFL_OP_CONV_2D == 3, QC_TFL_OP_HARD_SWISH == 117, QC_TFL_OP_GELU == 150);
     cr_expect_eq(qc_tfl_operator_info(3)->options, QC_TFL_TABLE_Conv2DOptions);
     cr_expect_eq(qc_tfl_schema.tables[QC_TFL_TABLE_BatchMatMulOptions].in_union, 101);
     cr_expect_null(qc_tfl_operator_info(-1));
     cr_expect_null(qc_tfl_operator_info(100000));
-    cr_expect_eq(qc_dtype_from_tfl(9), QC_I8);
-    cr_expect_eq(qc_tfl_type_of(QC_I8), 9);
-    cr_expect_eq(qc_dtype_from_tfl(5), QC_NONE);
-    cr_expect_eq(qc_tfl_type_of(QC_NONE), -1);
-    cr_expect_eq(qc_dtype_from_tfl(99), QC_NONE);
+    HOLD(qc_dtype_from_tfl(9) == QC_I8, qc_tfl_type_of(QC_I8) == 9, qc_dtype_from_tfl(5) == QC_NONE,
+         qc_tfl_type_of(QC_NONE) == -1, qc_dtype_from_tfl(99) == QC_NONE);
 }
