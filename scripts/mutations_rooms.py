@@ -217,7 +217,7 @@ def datasets(one):
         one("convert: fractions become integers", convert, "|| v != trunc(v)) return false;", ") return false;"),
         one("reader: answers of any size", process, "(!p->shared || a.size > SHARED_BYTES)", "!p->shared"),
         one("reader: an answer that nobody waited for is given to the next", process,
-            "finish_begun(p);\n    const int64_t until", "const int64_t until"),
+            "finish_begun(p);\n    int64_t left", "int64_t left"),
         one("reader: what is begun twice", process, "const bool idle = p->pid && !p->begun",
             "const bool idle = p->pid"),
         one("reader: an answer too large for both begins anew", process,
