@@ -77,7 +77,7 @@ def sqnr(truth, got):
 
 @pytest.mark.parametrize(
     "form, options",
-    (("qdq", ()), ("qoperator", ()), ("qdq", ("--activation-type", "none")), ("qdq", ("--weight-type", "int4:take"))),
+    (("qdq", ()), ("qoperator", ()), ("qdq", ("--activation-type", "none")), ("qdq", ("--weight-type", "int4:take", "--weight-method", "minmax"))),
 )
 def test_a_table_is_stored_in_integers(form, options, qcalib, tmp_path):
     table, ids = save(tmp_path)

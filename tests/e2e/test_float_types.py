@@ -72,6 +72,7 @@ def initializers(path):
     return {i.name: i.data_type for i in onnx.load(str(path)).graph.initializer}
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("kind, form", (("float16", "qdq"), ("float16", "qoperator"), ("double", "qdq")))
 def test_a_model_keeps_its_type_around_integers(kind, form, qcalib, tmp_path):
     onnx_type, numpy_type = TYPES[kind]
@@ -97,6 +98,7 @@ def test_a_model_keeps_its_type_around_integers(kind, form, qcalib, tmp_path):
     np.testing.assert_allclose(here.astype(np.float64), got.astype(np.float64), rtol=4e-3, atol=2e-2)
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("kind", ("float16", "double"))
 def test_integers_are_those_of_the_runtime(kind, qcalib, tmp_path):
     """Nothing stays float: what comes out is equal to the bit, before it is stored in 16 bits and behind."""

@@ -264,6 +264,7 @@ def test_readers_in_float_read_the_integers(qcalib, tmp_path):
     np.testing.assert_allclose(run(tmp_path / "q.onnx", {"x": q}, ["e"])[0], wanted, atol=1e-6)
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("dtype", [TensorProto.FLOAT16])
 def test_half_precision(dtype, qcalib, tmp_path):
     kind = helper.tensor_dtype_to_np_dtype(dtype)

@@ -67,6 +67,7 @@ LAYERS = {
 }
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 @pytest.mark.parametrize("what", LAYERS)
 def test_constants_that_are_not_finite(what, number, qcalib, tmp_path):
