@@ -88,8 +88,8 @@ qc_scan_both_fn *qc_scan_both(void);
 
 /* The plain C set is always usable. */
 extern const struct qc_scan_kernels qc_scan_plain;
-/* The sets for this architecture, best first; the last is the plain one. */
-const struct qc_scan_kernels *const *qc_scan_sets(size_t *n);
+/* The sets for this architecture, best first; the last is the plain one. Ends with NULL. */
+extern const struct qc_scan_kernels *const qc_scan_sets[];
 /* Returns the first usable set. */
 const struct qc_scan_kernels *qc_scan_best(void);
 

@@ -68,25 +68,20 @@ static bool always(void)
 
 const struct qc_scan_kernels qc_scan_plain = {.name = "plain", .usable = always, .facts = facts, .count = count};
 
-static const struct qc_scan_kernels *const sets[] = {
+const struct qc_scan_kernels *const qc_scan_sets[] = {
 #if defined(__x86_64__) && defined(__GNUC__)
     &qc_scan_avx512,
     &qc_scan_avx2,
 #endif
     &qc_scan_plain,
+    NULL,
 };
-
-const struct qc_scan_kernels *const *qc_scan_sets(size_t *n)
-{
-    *n = sizeof sets / sizeof *sets;
-    return sets;
-}
 
 const struct qc_scan_kernels *qc_scan_best(void)
 {
-    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
-        if (sets[i]->usable()) return sets[i];
-    return &qc_scan_plain;
+    const struct qc_scan_kernels *const *set = qc_scan_sets;
+    while (!(*set)->usable()) set++;
+    return *set;
 }
 
 qc_scan_both_fn *qc_scan_both(void)

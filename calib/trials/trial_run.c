@@ -153,11 +153,6 @@ const struct qc_output_parts *qc_trials_parts(const struct qc_trials *t)
     return &t->parts;
 }
 
-const size_t *qc_trials_drawn(const struct qc_trials *t)
-{
-    return t->units;
-}
-
 bool qc_trials_have_probabilities(const struct qc_trials *t)
 {
     for (size_t i = 0; i < t->parts.count; i++)

@@ -29,8 +29,6 @@ void qc_trials_free(struct qc_trials *t); /* NULL-safe */
 size_t qc_trials_units(const struct qc_trials *t);
 /* Returns the parts of the outputs of the float network; errors have one for each. Borrowed. */
 const struct qc_output_parts *qc_trials_parts(const struct qc_trials *t);
-/* Returns [units] unit numbers of the data set, in the order of their content keys; borrowed. */
-const size_t *qc_trials_drawn(const struct qc_trials *t);
 
 /* Makes graph number k, with the inputs and outputs of the float network. The trial frees the graph. */
 typedef bool qc_trial_graph_fn(void *user, struct qc_graph **out, size_t k, struct qc_status *st);

@@ -50,10 +50,9 @@ struct qc_graph *case_model(const char *path)
 struct qc_dataset *case_open(const struct qc_graph *g, const char *path, bool truth)
 {
     struct qc_dataset *d = NULL;
-    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
     options.truth = truth;
-    const struct qc_input_spec *specs = qc_stream_specs(g, a, ST);
+    const struct qc_input_spec *specs = qc_stream_specs(g, test_arena(), ST);
     MUST(specs && qc_dataset_open(&d, path, specs, g->input_count, &options, ST));
     return d;
 }
@@ -64,12 +63,9 @@ bool case_evaluate(struct qc_metric *out, const struct qc_graph *g, const struct
                    struct qc_status *st)
 {
     struct qc_overflows unused;
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    cr_assert(a);
-    const bool ok =
-        qc_evaluate_sums(out, &unused,
-                         &(struct qc_evaluation){.graph = g, .data = data, .settings = CASE_WORKERS(workers)}, a, st);
-    return ok;
+    return qc_evaluate_sums(out, &unused,
+                            &(struct qc_evaluation){.graph = g, .data = data, .settings = CASE_WORKERS(workers)},
+                            test_arena(), st);
 }
 
 bool case_simulate(struct case_run *r, const struct qc_graph *g, const struct case_setup *s, struct qc_status *st)

@@ -52,7 +52,7 @@ Test(calibrate, workers_and_order_of_samples_make_no_difference)
     write_shuffled(shuffled, g, 50);
     for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
         struct case_setup setup = CASE_SETUP;
-        struct case_run one, other;
+        CASE_RUN one, other;
         char what[64];
         setup.method = methods[m];
         setup.samples = 50;
@@ -66,8 +66,6 @@ Test(calibrate, workers_and_order_of_samples_make_no_difference)
         setup.workers = 2;
         MUST(case_calibrate(&other, g, shuffled, &setup, ST));
         expect_same(&one, &other, qc_text(what, sizeof what, "%s, another order", methods[m]));
-        case_free(&other);
-        case_free(&one);
     }
 }
 
@@ -80,30 +78,42 @@ Test(calibrate, workers_and_order_of_samples_make_no_difference)
 
 enum { SAMPLES = 6, PIXELS = 9 };
 
-static void write_images(char path[CASE_PATH], float x[SAMPLES][2][PIXELS], uint64_t seed, float scale)
+static void write_images(char path[CASE_PATH], float x[SAMPLES][2][PIXELS])
 {
-    for (float *v = &x[0][0][0]; v < &x[0][0][0] + SAMPLES * 2 * PIXELS; v++) *v = scale * case_normal(&seed);
     struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 3, .dims = {2, 3, 3}};
     case_write(path, &set, 1, SAMPLES);
 }
 
-static void rewrite_images(char path[CASE_PATH], float x[SAMPLES][2][PIXELS])
+static void draw_images(float x[SAMPLES][2][PIXELS], float scale)
 {
-    struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 3, .dims = {2, 3, 3}};
-    case_write(path, &set, 1, SAMPLES);
+    uint64_t seed = 1;
+    for (float *v = &x[0][0][0]; v < &x[0][0][0] + SAMPLES * 2 * PIXELS; v++) *v = scale * case_normal(&seed);
+}
+
+static bool calibrate_images(struct case_run *r, const char *text, float x[SAMPLES][2][PIXELS],
+                             const struct case_setup *setup, struct qc_status *st)
+{
+    OWN(qc_graph) *g = test_graph(text);
+    CASE_FILE path[CASE_PATH];
+    write_images(path, x);
+    return case_calibrate(r, g, path, setup, st);
+}
+
+static void calibrate_drawn(struct case_run *r, const char *text, float scale, const struct case_setup *setup)
+{
+    float x[SAMPLES][2][PIXELS];
+    draw_images(x, scale);
+    MUST(calibrate_images(r, text, x, setup, ST));
 }
 
 /* min-max by hand: scale (max - min) / 255 with 0 inside, zero point RNE(-min / scale); weights max |w| / 127,
  * symmetric. */
 Test(calibrate, minmax_is_what_the_data_say)
 {
-    struct case_setup setup = CASE_SETUP;
-    OWN(qc_graph) *g = test_graph(CONV);
     CASE_RUN r;
     float x[SAMPLES][2][PIXELS];
-    CASE_FILE path[CASE_PATH];
     double lo[2] = {0, 0}, hi[2] = {0, 0};
-    write_images(path, x, 1, 3);
+    draw_images(x, 3);
     for (int s = 0; s < SAMPLES; s++)
         for (int i = 0; i < PIXELS; i++) {
             double a = (double)x[s][0][i], b = (double)x[s][1][i];
@@ -112,7 +122,7 @@ Test(calibrate, minmax_is_what_the_data_say)
             hi[0] = fmax(hi[0], fmax(a, b));
             hi[1] = fmax(hi[1], fmax(c[0], c[1]));
         }
-    MUST(case_calibrate(&r, g, path, &setup, ST));
+    MUST(calibrate_images(&r, CONV, x, &CASE_SETUP, ST));
     static const char *const quantizers[] = {"x", "r"};
     for (int k = 0; k < 2; k++) {
         const struct qc_qparams *s = &r.simulated->qparams_of[case_quantizer(r.simulated, quantizers[k])];
@@ -136,13 +146,9 @@ Test(calibrate, minmax_is_what_the_data_say)
 Test(calibrate, per_tensor_weights_have_one_scale)
 {
     struct case_setup setup = CASE_SETUP;
-    OWN(qc_graph) *g = test_graph(CONV);
     CASE_RUN r;
-    float x[SAMPLES][2][PIXELS];
-    CASE_FILE path[CASE_PATH];
     setup.scheme.weight.per_channel = false;
-    write_images(path, x, 1, 3);
-    MUST(case_calibrate(&r, g, path, &setup, ST));
+    calibrate_drawn(&r, CONV, 3, &setup);
     const struct qc_qparams *w = &r.simulated->qparams_of[case_quantizer(r.simulated, "w")];
     HOLD(w->count == 1, w->scale[0] == 2.0f / 127);
 }
@@ -150,16 +156,12 @@ Test(calibrate, per_tensor_weights_have_one_scale)
 Test(calibrate, a_clamp_decides_the_range_and_shared_values_have_one_quantizer)
 {
     /* relu6 before the convolution's result is stored: [0, 6] at most, whatever comes in */
-    struct case_setup setup = CASE_SETUP;
-    OWN(qc_graph) *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, "
-                                  "0.25, 0.125}\nconst %3 \"lo\" f32[] = {0}\n"
-                                  "const %4 \"hi\" f32[] = {6}\n%5 \"c\" = Conv(%1, %2)\n%6 \"r\" = Clip(%5, %3, "
-                                  "%4)\n%7 \"y\" = Conv(%6, %2)\noutput \"y\" %7\n");
+    static const char text[] = "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\n"
+                               "const %2 \"w\" f32[2,2,1,1] = {0.5, -2, 0.25, 0.125}\n"
+                               "const %3 \"lo\" f32[] = {0}\nconst %4 \"hi\" f32[] = {6}\n%5 \"c\" = Conv(%1, %2)\n"
+                               "%6 \"r\" = Clip(%5, %3, %4)\n%7 \"y\" = Conv(%6, %2)\noutput \"y\" %7\n";
     CASE_RUN r;
-    float x[SAMPLES][2][PIXELS];
-    CASE_FILE path[CASE_PATH];
-    write_images(path, x, 1, 100);
-    MUST(case_calibrate(&r, g, path, &setup, ST));
+    calibrate_drawn(&r, text, 100, &CASE_SETUP);
     const struct qc_qparams *s = &r.simulated->qparams_of[case_quantizer(r.simulated, "r")];
     HOLD(s->scale[0] == 6.0f / 255, s->zero_point[0] == 0);
     for (qc_id id = 1; id <= r.simulated->qparams_count; id++) cr_expect_str_neq(r.simulated->qparams_of[id].name, "c");
@@ -169,16 +171,17 @@ Test(calibrate, values_that_are_no_numbers_are_counted_and_named)
 {
     struct case_setup setup = CASE_SETUP;
     OWN(qc_graph) *g = test_graph(CONV);
-    struct case_run r, clean;
+    CASE_RUN r, clean;
     float x[SAMPLES][2][PIXELS];
     char path[CASE_PATH];
-    write_images(path, x, 1, 3);
+    draw_images(x, 3);
+    write_images(path, x);
     MUST(case_calibrate(&clean, g, path, &setup, ST));
     case_unlink(path);
     x[3][0][4] = NAN; /* in the middle of the range: the others keep the extremes */
     x[4][1][2] = INFINITY;
     x[4][1][3] = -INFINITY;
-    rewrite_images(path, x);
+    write_images(path, x);
     for (setup.workers = 1; setup.workers <= 2; setup.workers++) {
         MUST(case_calibrate(&r, g, path, &setup, ST));
         qc_id quantizer = case_quantizer(r.simulated, "x");
@@ -196,25 +199,21 @@ Test(calibrate, values_that_are_no_numbers_are_counted_and_named)
     setup.nonfinite_error = true;
     REFUSES(case_calibrate(&r, g, path, &setup, ST), QC_BAD_INPUT, "");
     SHOULD(strstr(failure.message, path) && strstr(failure.message, "'x'") && strstr(failure.message, "sample 3"));
-    case_free(&r);
-    case_free(&clean);
     case_unlink(path);
 }
 
 Test(calibrate, data_of_nothing_but_zero_give_scale_1_and_of_nan_none)
 {
-    OWN(qc_graph) *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, "
-                                  "0.25, 0.125}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n");
+    static const char text[] = "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, "
+                               "0.25, 0.125}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n";
     for (int k = 0; k < 2; k++) {
         struct case_setup setup = CASE_SETUP;
         CASE_RUN r;
         static float x[SAMPLES][2][PIXELS];
-        CASE_FILE path[CASE_PATH];
         for (int s = 0; s < SAMPLES; s++)
             for (int i = 0; i < PIXELS; i++) x[s][0][i] = x[s][1][i] = k ? 0 : NAN;
-        rewrite_images(path, x);
         setup.method = k ? "kl" : "mse";
-        const bool ok = case_calibrate(&r, g, path, &setup, ST);
+        const bool ok = calibrate_images(&r, text, x, &setup, ST);
         cr_assert_eq(ok, k, "%s", failure.message);
         if (!ok) {
             cr_expect_eq(failure.code, QC_BAD_INPUT);
@@ -237,28 +236,22 @@ Test(calibrate, data_of_nothing_but_zero_give_scale_1_and_of_nan_none)
 
 static const struct qc_qparams *weight_of(struct case_run *r, const char *text, float amplitude, struct qc_status *st)
 {
-    struct case_setup setup = CASE_SETUP;
-    OWN(qc_graph) *g = test_graph(text);
     float x[SAMPLES][2][PIXELS];
-    char path[CASE_PATH];
-    write_images(path, x, 1, 1);
+    draw_images(x, 1);
     for (int i = 0; i < PIXELS; i++) x[0][0][i] = amplitude;
     for (int s = 0; s < SAMPLES; s++)
         for (int i = 0; i < PIXELS; i++) {
             x[s][0][i] = fminf(fmaxf(x[s][0][i] * amplitude, -amplitude), amplitude);
             x[s][1][i] = fminf(fmaxf(x[s][1][i] * amplitude, -amplitude), amplitude);
         }
-    case_unlink(path);
-    rewrite_images(path, x);
-    bool ok = case_calibrate(r, g, path, &setup, st);
-    case_unlink(path);
-    return ok ? &r->simulated->qparams_of[case_quantizer(r->simulated, "w")] : NULL;
+    return calibrate_images(r, text, x, &CASE_SETUP, st) ? &r->simulated->qparams_of[case_quantizer(r->simulated, "w")]
+                                                         : NULL;
 }
 
 Test(weights, an_empty_channel_takes_the_widest_scale)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct case_run r;
+    CASE_RUN r;
     const struct qc_qparams *w =
         weight_of(&r,
                   "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[3,2,1,1] = {0, "
@@ -274,7 +267,6 @@ Test(weights, an_empty_channel_takes_the_widest_scale)
                   1, &st);
     cr_assert(w, "%s", st.message);
     cr_expect_eq(w->scale[0], 1);
-    case_free(&r);
 }
 
 /* Channels with and without negative weights, and an empty one. */
@@ -289,13 +281,9 @@ Test(weights, symmetric_ones_without_a_sign_have_one_zero_point)
                                "-0.25, -1, -2, 0, 0}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n";
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         struct case_setup setup = CASE_SETUP;
-        OWN(qc_graph) *g = test_graph(text);
         CASE_RUN r;
-        float x[SAMPLES][2][PIXELS];
-        CASE_FILE path[CASE_PATH];
         setup.scheme.weight.dtype = types[i].dtype;
-        write_images(path, x, 1, 3);
-        MUST(case_calibrate(&r, g, path, &setup, ST));
+        calibrate_drawn(&r, text, 3, &setup);
         const struct qc_qparams *w = &r.simulated->qparams_of[case_quantizer(r.simulated, "w")];
         cr_assert_eq(w->count, 4);
         for (size_t c = 0; c < 4; c++)
@@ -386,7 +374,6 @@ Test(weights, nan_in_a_weight_is_an_error_that_names_it)
 
 Test(weights, a_matrix_and_its_transpose_have_scales_along_their_own_channels)
 {
-    struct case_setup setup = CASE_SETUP;
     OWN(qc_graph) *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,3]\nconst %2 \"w\" f32[3,2] = {1, 2, -4, 8, 16, "
                                   "-32}\n%3 \"h\" = Gemm \"encode\"(%1, %2)\n"
                                   "%4 \"y\" = Gemm \"decode\"(%3, %2) {transB=1}\noutput \"y\" %4\n");
@@ -395,7 +382,7 @@ Test(weights, a_matrix_and_its_transpose_have_scales_along_their_own_channels)
     CASE_FILE path[CASE_PATH];
     CASE_RUN r;
     case_write(path, &set, 1, 2);
-    MUST(case_calibrate(&r, g, path, &setup, ST));
+    MUST(case_calibrate(&r, g, path, &CASE_SETUP, ST));
     const struct qc_qparams *columns = &r.simulated->qparams_of[case_quantizer(r.simulated, "w")],
                             *rows = &r.simulated->qparams_of[case_quantizer(r.simulated, "w per 0")];
     cr_assert(columns->count == 2 && rows->count == 3);
@@ -406,10 +393,8 @@ Test(weights, a_matrix_and_its_transpose_have_scales_along_their_own_channels)
 /* Quantizers are told apart by name; names may be longer than what messages show of them. */
 Test(calibrate, long_names_stay_apart)
 {
-    struct case_setup setup = CASE_SETUP;
     CASE_RUN r;
-    float x[SAMPLES][2][PIXELS];
-    char path[CASE_PATH], text[4096], name[400];
+    char text[4096], name[400];
     memset(name, 'n', sizeof name);
     name[sizeof name - 1] = '\0';
     qc_text(text, sizeof text,
@@ -417,12 +402,9 @@ Test(calibrate, long_names_stay_apart)
             "\"%s_w2\" f32[2,2,1,1] = {64, 0, 0, 64}\n"
             "%%4 \"%s_1\" = Conv(%%1, %%2)\n%%5 \"%s_2\" = Conv(%%4, %%3)\noutput \"y\" %%5\n",
             name, name, name, name);
-    OWN(qc_graph) *g = test_graph(text);
-    write_images(path, x, 1, 1);
-    MUST(case_calibrate(&r, g, path, &setup, ST));
+    calibrate_drawn(&r, text, 1, &CASE_SETUP);
     size_t quantizers = 0;
     for (qc_id s = 1; s <= r.simulated->qparams_count; s++)
         quantizers += r.simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER;
     cr_expect_eq(quantizers, 5, "%zu quantizers", quantizers);
-    case_unlink(path);
 }

@@ -110,7 +110,7 @@ Test(channel_quantizers, quantizers_that_cannot_have_channels_say_why)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct case_setup setup = CASE_SETUP;
-        struct case_run r = {0};
+        CASE_RUN r = {0};
         OWN(qc_graph) *g = test_graph(cases[i].text);
         setup.scheme.activation.per_channel = true;
         cr_assert(case_simulate(&r, g, &setup, ST), "case %zu: %s", i, failure.message);
@@ -120,7 +120,6 @@ Test(channel_quantizers, quantizers_that_cannot_have_channels_say_why)
         cr_expect_eq(s->per_channel, !cases[i].reason, "case %zu", i);
         cr_expect(cases[i].reason ? reason && strcmp(reason, cases[i].reason) == 0 : !reason, "case %zu: %s", i,
                   reason ? reason : "no reason");
-        case_free(&r);
     }
 }
 
@@ -149,20 +148,18 @@ Test(channel_quantizers, ranges_by_outputs_follow_the_channels_that_matter)
 /* Statistics without channels are refused before anything is chosen. */
 Test(channel_quantizers, statistics_without_channels_are_an_error)
 {
-    struct case_setup setup = CASE_SETUP;
     OWN(qc_graph) *g = test_graph(DEPTHWISE);
-    struct case_run r = {0};
+    CASE_RUN r = {0};
     OWN(qc_collection) *seen = NULL;
     struct qc_calibration *c = NULL;
     struct qc_calibration_options o =
         FIELDS(.activation = qc_observer_find("output"), .weight = qc_observer_find("minmax"),
                .settings = CASE_WORKERS(1), .channels = true);
     const char *const names[] = {"x"};
-    MUST(case_simulate(&r, g, &setup, ST) && qc_collection_new(&seen, 1, names, QC_NEED_HISTOGRAM, ST));
+    MUST(case_simulate(&r, g, &CASE_SETUP, ST) && qc_collection_new(&seen, 1, names, QC_NEED_HISTOGRAM, ST));
     cr_expect(!qc_choose(&c, r.simulated, seen, "a.h5", &o, ST) && failure.code == QC_USAGE &&
                   strstr(failure.message, "--channel-statistics on"),
               "%s", failure.message);
-    case_free(&r);
 }
 
 /* What a pattern stores itself - a sum - is found in the statistics as what is stored behind it. */

@@ -176,12 +176,13 @@ Test(measure, is_the_same_for_any_number_of_workers)
     struct case_setup setup = CASE_SETUP;
     OWN(qc_graph) *g = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
     CASE_RUN r;
-    struct qc_measurement *one = NULL, *m = NULL;
+    OWN(qc_measurement) *one = NULL;
     setup.samples = 24;
     MUST(case_calibrate(&r, g, QC_TEST_SOURCE "/datasets/digits_calib.h5", &setup, ST));
     MUST(qc_measure(&one, r.normalised, r.folded, r.data, CASE_WORKERS(1), ST));
     cr_expect_gt(qc_error_sqnr_db(&one->outputs[0]), 15);
     for (unsigned workers = 2; workers <= 4; workers++) {
+        OWN(qc_measurement) *m = NULL;
         MUST(qc_measure(&m, r.normalised, r.folded, r.data, CASE_WORKERS(workers), ST));
         for (qc_id s = 1; s <= one->qparams_count; s++) {
             cr_expect(memcmp(&one->quantizers[s], &m->quantizers[s], sizeof *m->quantizers) == 0,
@@ -189,21 +190,18 @@ Test(measure, is_the_same_for_any_number_of_workers)
             cr_expect_eq(one->accumulator_max[s], m->accumulator_max[s]);
         }
         cr_expect(memcmp(one->outputs, m->outputs, sizeof *m->outputs) == 0);
-        qc_measurement_free(m);
     }
-    qc_measurement_free(one);
 }
 
 Test(measure, a_memory_limit_says_what_is_needed)
 {
-    struct case_setup setup = CASE_SETUP;
     OWN(qc_graph) *g = test_graph(conv);
     CASE_RUN r;
     struct qc_measurement *m = NULL;
     float x[SAMPLES][2][PIXELS];
     CASE_FILE path[CASE_PATH];
     write_images(path, x);
-    MUST(case_calibrate(&r, g, path, &setup, ST));
+    MUST(case_calibrate(&r, g, path, &CASE_SETUP, ST));
     cr_expect(
         !qc_measure(&m, r.normalised, r.folded, r.data, &(struct qc_settings){.workers = 2, .memory_limit = 100}, ST));
     cr_expect(failure.code == QC_MACHINE && strstr(failure.message, "--memory-limit") &&
@@ -272,7 +270,6 @@ static double brute_force(const struct qc_graph *g, const float weights[4], cons
 Test(bits, of_an_accumulator_are_those_of_the_worst_input)
 {
     for (size_t i = 0; i < sizeof accumulators / sizeof *accumulators; i++) {
-        struct case_setup setup = CASE_SETUP;
         CASE_RUN r;
         float x[SAMPLES][2][PIXELS], w[4], b[2];
         char path[CASE_PATH], text[512];
@@ -286,7 +283,7 @@ Test(bits, of_an_accumulator_are_those_of_the_worst_input)
         cr_assert_eq(sscanf(accumulators[i].weights, "{%f, %f, %f, %f}", &w[0], &w[1], &w[2], &w[3]), 4);
         cr_assert_eq(sscanf(accumulators[i].bias, "{%f, %f}", &b[0], &b[1]), 2);
         OWN(qc_graph) *g = test_graph(text);
-        MUST(case_calibrate(&r, g, path, &setup, ST));
+        MUST(case_calibrate(&r, g, path, &CASE_SETUP, ST));
         MUST(qc_graph_bind_quantizer(r.folded, case_quantizer(r.folded, "x"), 1, &scale, &zero_point, ST));
         unsigned bits = 0, counted = 0;
         for (qc_id id = 1; id <= r.folded->node_count; id++) {

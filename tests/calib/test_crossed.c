@@ -103,8 +103,7 @@ static void expect_parts_apart(const struct qc_second_moments_layer *l, size_t w
 Test(crossed, pairs_are_read_where_they_are)
 {
     enum { C = 3, H = 4, W = 4, SIZE = C * H * W, COLUMNS = 4 * C, UNITS = 20, PLACES = (H - 1) * (W - 1) };
-    struct case_setup setup = CASE_SETUP;
-    struct case_run r = {0};
+    CASE_RUN r = {0};
     char text[2048], *numbers = case_numbers(8 * COLUMNS, 0.3f, 17);
     cr_assert_lt((size_t)snprintf(text, sizeof text,
                                   "graph \"g\"\ninput %%1 \"x\" f32[N,3,4,4]\nconst %%2 \"w\" f32[8,3,2,2] = %s\n"
@@ -112,7 +111,7 @@ Test(crossed, pairs_are_read_where_they_are)
                                   numbers),
                  sizeof text);
     OWN(qc_graph) *g = test_graph(text);
-    MUST(case_simulate(&r, g, &setup, ST));
+    MUST(case_simulate(&r, g, &CASE_SETUP, ST));
     const struct qc_shape shape = QC_SHAPE(1, C, H, W);
     for (int layout = 0; layout < 2; layout++) {
         bool pairs[64] = {false};
@@ -182,6 +181,5 @@ Test(crossed, pairs_are_read_where_they_are)
         qc_crossed_free(&c);
         qc_second_moments_forget(m, node);
     }
-    case_free(&r);
     free(numbers);
 }

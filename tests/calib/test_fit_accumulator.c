@@ -38,7 +38,6 @@ static unsigned proven(const struct qc_graph *g)
 /* Results that overflow in the simulated graph; of those that could, results[0]. */
 static uint64_t overflows(const struct case_run *r, const char *path, struct qc_accumulator accumulator, double *top1)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     OWN(qc_dataset) *data = case_open(r->simulated, path, true);
     const struct qc_selection some = {.samples = qc_dataset_samples(data) / test_one_of(1, 4)};
     struct qc_overflows seen;
@@ -47,7 +46,7 @@ static uint64_t overflows(const struct case_run *r, const char *path, struct qc_
     const struct qc_plan_options how = {.accumulator = accumulator};
     const struct qc_evaluation e = {.graph = r->simulated, .data = data, .how = &how, .settings = CASE_WORKERS(2)};
     MUST(qc_dataset_select(data, &some, ST));
-    MUST(qc_evaluate_sums(&m, &seen, &e, a, ST));
+    MUST(qc_evaluate_sums(&m, &seen, &e, test_arena(), ST));
     for (size_t k = 0; k < seen.count; k++) {
         const struct qc_layer_overflow *l = &seen.layers[k];
         cr_expect(l->sums.results > 0 && l->sums.overflows <= l->sums.results &&
@@ -137,20 +136,18 @@ Test(fit_accumulator, a_proof_holds_after_compensated_rounding)
 
 Test(fit_accumulator, costs_nothing_where_all_fits)
 {
-    struct case_run r, plain;
+    CASE_RUN r, plain;
     OWN(qc_graph) *g = NULL, *h = NULL;
     fit(&plain, &h, QC_BOUND_PROVEN, 31, true, 1);
     fit(&r, &g, QC_BOUND_AUTO, 24, true, 1);
     expect_one_way(&plain, &r, false);
     cr_expect_eq(r.calibration->warnings.count, plain.calibration->warnings.count);
-    case_free(&r);
-    case_free(&plain);
 }
 
 Test(fit_accumulator, what_is_seen_does_not_overflow_and_keeps_the_accuracy)
 {
     static const struct qc_accumulator wrap = {.bits = 13, .overflow = QC_OVERFLOW_WRAP};
-    struct case_run r, plain, proof;
+    CASE_RUN r, plain, proof;
     OWN(qc_graph) *g = NULL, *h = NULL, *k = NULL;
     double before, after, dear;
     fit(&plain, &h, QC_BOUND_SEEN, 31, true, 1);
@@ -162,14 +159,11 @@ Test(fit_accumulator, what_is_seen_does_not_overflow_and_keeps_the_accuracy)
     cr_expect_eq(overflows(&proof, test, (struct qc_accumulator){.bits = 10, .overflow = QC_OVERFLOW_SATURATE}, &dear),
                  0);
     expect_one_way(&plain, &r, true);
-    case_free(&proof);
-    case_free(&r);
-    case_free(&plain);
 }
 
 Test(fit_accumulator, is_the_same_for_any_number_of_workers)
 {
-    struct case_run one, many;
+    CASE_RUN one, many;
     OWN(qc_graph) *g = NULL, *h = NULL;
     fit(&one, &g, QC_BOUND_AUTO, 15, true, 1);
     fit(&many, &h, QC_BOUND_AUTO, 15, true, 3);
@@ -178,8 +172,6 @@ Test(fit_accumulator, is_the_same_for_any_number_of_workers)
         cr_expect(x->count == y->count && memcmp(x->scale, y->scale, x->count * sizeof *x->scale) == 0, "'%s'",
                   x->name);
     }
-    case_free(&one);
-    case_free(&many);
 }
 
 /* Both operands come from the data: nothing can be raised, and that is said. */

@@ -128,9 +128,8 @@ Test(output_error, weights_of_several_layers_are_chosen_by_their_own_error)
     float x[SAMPLES * 4];
     uint64_t seed = 3;
     char *numbers = case_numbers(16, 1, 9), path[CASE_PATH];
-    QC_ARENA_SCOPE *a = qc_arena_new();
     OWN(qc_graph) *g = test_graph(qc_arena_printf(
-        a, ST,
+        test_arena(), ST,
         "graph \"g\"\ninput %%1 \"x\" f32[N,4]\nconst %%2 \"w\" f32[4,4] = %s\n"
         "%%3 = Gemm(%%1, %%2) {transB=1}\n%%4 = Relu(%%3)\n%%5 = Gemm(%%4, %%2) {transB=1}\noutput \"y\" %%5\n",
         numbers));

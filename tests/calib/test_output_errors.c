@@ -97,14 +97,13 @@ Test(output_errors, of_many_units_those_are_kept_that_trials_draw)
 
 Test(output_errors, collecting_leaves_the_outputs_of_the_float_network)
 {
-    struct case_setup setup = CASE_SETUP;
     OWN(qc_known_outputs) *known = NULL;
     OWN(qc_collection) *c = NULL;
     OWN(qc_graph) *g = NULL;
-    struct case_run r, unbound = {0};
+    CASE_RUN r, unbound = {0};
     uint64_t keys[SAMPLES] = {0};
     calibrate(&r, &g);
-    MUST(case_simulate(&unbound, g, &setup, ST));
+    MUST(case_simulate(&unbound, g, &CASE_SETUP, ST));
     MUST(qc_known_outputs_new(&known, 1, QC_KNOWN_IN_MEMORY, NULL, ST));
     const struct qc_collect_options o =
         FIELDS(.need = QC_NEED_EXTREMES, .keys = keys, .known = known, .settings = CASE_WORKERS(2));
@@ -113,6 +112,4 @@ Test(output_errors, collecting_leaves_the_outputs_of_the_float_network)
     const struct qc_error alone = errors_of(NULL, NULL, r.normalised, &r, 1),
                           with = errors_of(known, keys, r.produced, &r, 1); /* which would have no error */
     cr_expect(same(&alone, &with));
-    case_free(&unbound);
-    case_free(&r);
 }

@@ -50,10 +50,9 @@ Test(output_parts, where_they_lie)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         OWN(qc_graph) *g = test_graph(cases[i].text);
-        QC_ARENA_SCOPE *a = qc_arena_new();
         struct qc_output_parts parts;
         char text[512];
-        MUST(qc_output_parts_of(&parts, g, a, ST));
+        MUST(qc_output_parts_of(&parts, g, test_arena(), ST));
         describe(text, g, &parts);
         cr_expect_str_eq(text, cases[i].parts, "%s", cases[i].text);
     }

@@ -25,8 +25,7 @@ static float *images(uint64_t seed)
 static struct qc_graph *convolution(const char *bias)
 {
     QC_FREED char *numbers = case_numbers(OUT * IN * 9, 0.3f, 5);
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    char *text = qc_arena_printf(a, ST,
+    char *text = qc_arena_printf(test_arena(), ST,
                                  "graph \"g\"\ninput %%1 \"x\" f32[N,4,4,4]\nconst %%2 \"w\" f32[6,4,3,3] = %s\n%s%%4 "
                                  "\"y\" = Conv(%%1, %%2%s) {pads=[1,1,1,1]}\noutput \"y\" %%4\n",
                                  numbers, bias, *bias ? ", %3" : "");
@@ -185,22 +184,19 @@ Test(round_weights, few_rows_are_believed_in_part)
 /* What rounding of a product of so many columns takes, before anything was seen of it. */
 static size_t planned(unsigned columns, enum qc_dtype weight)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     QC_FREED char *numbers = case_numbers(8 * columns, 0.3f, 7);
-    OWN(qc_graph) *g = test_graph(qc_arena_printf(a, ST,
+    OWN(qc_graph) *g = test_graph(qc_arena_printf(test_arena(), ST,
                                                   "graph \"g\"\ninput %%1 \"x\" f32[N,%u]\nconst %%2 \"w\" "
                                                   "f32[%u,8] = %s\n%%3 \"y\" = MatMul(%%1, %%2)\noutput \"y\" %%3\n",
                                                   columns, columns, numbers));
     struct case_setup setup = CASE_SETUP;
-    struct case_run r = {0};
+    CASE_RUN r = {0};
     OWN(qc_second_moments) *m = NULL;
     setup.scheme.weight.dtype = weight;
     cr_assert(case_simulate(&r, g, &setup, ST) && qc_second_moments_new(&m, r.simulated, QC_MOMENTS_QUANTIZED, 0, ST) &&
                   qc_second_moments_count(m) == 1,
               "%s", failure.message);
-    const size_t bytes = qc_round_weights_bytes_of_all(m);
-    case_free(&r);
-    return bytes;
+    return qc_round_weights_bytes_of_all(m);
 }
 
 /* A second matrix is for weights of few levels alone, which have whole ones where few rows would do for others. */

@@ -17,7 +17,6 @@ static char path[CASE_PATH];
 
 static void start_with(enum qc_dtype weight)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     QC_FREED char *first = case_numbers(IN * MIDDLE, 0.3f, 5), *second = case_numbers(MIDDLE * OUT, 0.5f, 6);
     struct case_setup setup = CASE_SETUP;
     float x[SAMPLES * IN];
@@ -26,7 +25,7 @@ static void start_with(enum qc_dtype weight)
         const float common = case_normal(&seed);
         for (size_t i = 0; i < IN; i++) x[s * IN + i] = 1 + common + 0.2f * case_normal(&seed);
     }
-    graph = test_graph(qc_arena_printf(a, ST,
+    graph = test_graph(qc_arena_printf(test_arena(), ST,
                                        "graph \"g\"\ninput %%1 \"x\" f32[N,12]\nconst %%2 \"a\" f32[12,10] = %s\n"
                                        "const %%3 \"b\" f32[10,5] = %s\n%%4 \"m\" = MatMul(%%1, %%2)\n"
                                        "%%5 \"r\" = Relu(%%4)\n%%6 \"y\" = MatMul(%%5, %%3)\noutput \"y\" %%6\n",

@@ -205,7 +205,7 @@ Test(second_moments, nothing_depends_on_order_workers_or_shards)
     for (size_t k = 0; k < CASES; k++) {
         const struct layer_case *c = &cases[k];
         const size_t n = elements(c), half = SAMPLES / 2;
-        struct case_run whole, four, back, first, second;
+        CASE_RUN whole, four, back, first, second;
         QC_FREED float *x = make_samples(c, SAMPLES, 3, 100 + k), *y = malloc(SAMPLES * n * sizeof *y);
         for (size_t s = 0; s < SAMPLES; s++) memcpy(y + s * n, x + (SAMPLES - 1 - s) * n, n * sizeof *y);
         run_samples(&whole, c, x, SAMPLES, 1);
@@ -227,11 +227,6 @@ Test(second_moments, nothing_depends_on_order_workers_or_shards)
         }
         cr_assert(all->parts[QC_MOMENTS_FIT].seen && all->parts[QC_MOMENTS_HELD].samples, "%s: nothing was held back",
                   c->name);
-        case_free(&whole);
-        case_free(&four);
-        case_free(&back);
-        case_free(&first);
-        case_free(&second);
     }
 }
 
@@ -368,19 +363,16 @@ Test(second_moments, kept_rows_are_the_same_moments)
     enum { ALWAYS = 1 << 20, SOME = 40 };
     for (size_t k = 0; k < CASES; k++) {
         const struct layer_case *c = &cases[k];
-        struct case_run r;
-        float *x = make_samples(c, SAMPLES, 2, 30 + k); /* of several steps and classes */
+        CASE_RUN r;
+        QC_FREED float *x = make_samples(c, SAMPLES, 2, 30 + k); /* of several steps and classes */
         run_samples(&r, c, x, SAMPLES, 1);
         struct qc_second_moments_layer *square = qc_second_moments_at(r.second_moments, 0);
-        if (square->lanes) {
-            case_free(&r);
-            free(x);
-            continue;
-        }
-        struct qc_second_moments *whole[2] = {observe_some(&r, c, x, 0, 1, 0), observe_some(&r, c, x, 0, 1, ALWAYS)};
-        struct qc_second_moments_layer *all = qc_second_moments_at(whole[0], 0);
-        cr_assert(!has_rows(all) && has_rows(qc_second_moments_at(whole[1], 0)), "%s", c->name);
-        expect_equal(all, qc_second_moments_at(whole[1], 0), c->name);
+        if (square->lanes) continue;
+        OWN(qc_second_moments) *products = observe_some(&r, c, x, 0, 1, 0),
+                               *rows = observe_some(&r, c, x, 0, 1, ALWAYS);
+        struct qc_second_moments_layer *all = qc_second_moments_at(products, 0);
+        cr_assert(!has_rows(all) && has_rows(qc_second_moments_at(rows, 0)), "%s", c->name);
+        expect_equal(all, qc_second_moments_at(rows, 0), c->name);
         const size_t keeps[] = {0, SOME, ALWAYS};
         for (size_t i = 0; i < 9; i++) {
             OWN(qc_second_moments) *even = observe_some(&r, c, x, 0, 2, keeps[i % 3]),
@@ -388,10 +380,6 @@ Test(second_moments, kept_rows_are_the_same_moments)
             MUST(qc_second_moments_add(qc_second_moments_at(even, 0), qc_second_moments_at(odd, 0), ST));
             expect_equal(all, qc_second_moments_at(even, 0), "halves added");
         }
-        qc_second_moments_free(whole[0]);
-        qc_second_moments_free(whole[1]);
-        case_free(&r);
-        free(x);
     }
 }
 

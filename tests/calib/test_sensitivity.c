@@ -15,9 +15,8 @@ static struct qc_graph *network(void)
 {
     QC_FREED char *a = case_numbers(IN * IN * 9, 0.3f, 5), *b = case_numbers(IN * IN * 9, 0.3f, 6),
                   *c = case_numbers(3 * IN, 0.5f, 7);
-    QC_ARENA_SCOPE *arena = qc_arena_new();
     char *text =
-        qc_arena_printf(arena, ST,
+        qc_arena_printf(test_arena(), ST,
                         "graph \"g\"\ninput %%1 \"x\" f32[1,4,6,6]\nconst %%2 \"a\" f32[4,4,3,3] = %s\nconst %%3 \"b\" "
                         "f32[4,4,3,3] = %s\nconst %%4 \"c\" f32[3,4,1,1] = %s\n"
                         "%%5 \"first\" = Conv \"one\"(%%1, %%2) {pads=[1,1,1,1]}\n%%6 \"cut\" = Relu \"relu\"(%%5)\n"
@@ -249,11 +248,10 @@ Test(sensitivity, a_layer_has_the_scales_that_rounding_made)
     double want = 0;
     for (size_t k = 0; k < some->output_count; k++)
         want += c->outputs[k].noise / c->outputs[k].signal / (double)some->output_count;
-    struct qc_sensitivity *measured = measure(&r, stored, 1);
+    OWN(qc_sensitivity) *measured = measure(&r, stored, 1);
     const double got = effect(measured, "one")->noise_weights;
     cr_expect(want > 1e-4);
     cr_expect_float_eq(got, want, 1e-5 * want, "%.9g, not %.9g", got, want);
-    qc_sensitivity_free(measured);
     qc_comparison_free(c);
 }
 

@@ -92,12 +92,11 @@ struct bench {
 
 static void begin(struct bench *b, const struct model *m, const struct how *h)
 {
-    struct case_setup setup = CASE_SETUP;
     *b = (struct bench)
         FIELDS(.model = make(m),
                .settings = {.workers = h->workers ? h->workers : 1, .compensate = true, .correct_bias = h->bias},
                .options = {.settings = &b->settings});
-    cr_assert(case_simulate(&b->run, b->model, &setup, ST), "%s: %s", m->name, failure.message);
+    cr_assert(case_simulate(&b->run, b->model, &CASE_SETUP, ST), "%s: %s", m->name, failure.message);
     cr_assert(
         qc_observer_parse(&b->options.activation, &b->options.activation_values, h->method ? h->method : "mse", ST) &&
         qc_observer_parse(&b->options.weight, &b->options.weight_values, "minmax", ST));
@@ -203,14 +202,13 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
 
 static void run_whole(const struct bench *b, size_t count, const qc_id *values, struct watching *w)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     qc_id at[8];
     cr_assert_leq(count, 8);
     memcpy(at, values, count * sizeof *at);
     OWN(qc_graph) *g = whole(b, count, at);
     OWN(qc_plan) *plan = NULL;
     const struct qc_plan_options how = {.observed_count = count, .observed = at};
-    MUST(qc_plan_new(&plan, g, qc_stream_shapes(g, b->run.data, a, ST), &how, ST));
+    MUST(qc_plan_new(&plan, g, qc_stream_shapes(g, b->run.data, test_arena(), ST), &how, ST));
     const struct qc_stream stream = FIELDS(.data = b->run.data, .input_count = g->input_count, .plan_count = 1,
                                            .plans = {plan}, .workers = 1, .keyed = true, .observe = observe, .user = w);
     MUST(qc_stream_run(&stream, ST));

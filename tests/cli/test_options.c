@@ -408,8 +408,7 @@ Test(options, random_lines)
             argv[argc] = text[argc];
             argc++;
         }
-        QC_ARENA_SCOPE *a = qc_arena_new();
-        bool ok = qc_options_parse(&o, argc, argv, a, ST);
+        bool ok = qc_options_parse(&o, argc, argv, test_arena(), ST);
         MUST_HOLD(ok == (failure.code == QC_OK), ok || *failure.message);
     }
 }

@@ -50,7 +50,7 @@ Test(image_scans, more_than_the_limit_are_refused)
     const struct qc_budget budget = {.memory_limit = 0};
     for (int bits = 3; bits <= 4; bits++) {
         struct qc_pixels p = {.data = NULL};
-        unsigned char *bytes;
+        QC_FREED unsigned char *bytes = NULL;
         unsigned long size;
         const bool few = write_image(&bytes, &size, bits) <= 200;
         cr_expect_eq(few, bits == 3);
@@ -58,6 +58,5 @@ Test(image_scans, more_than_the_limit_are_refused)
         if (!few)
             cr_expect(failure.code == QC_BAD_INPUT && strstr(failure.message, "200 scans"), "%s", failure.message);
         qc_pixels_free(&p);
-        free(bytes);
     }
 }

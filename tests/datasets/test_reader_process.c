@@ -12,6 +12,8 @@
 #include "datasets/hdf5/reader_process.h"
 #include "tests/check.h"
 
+OWNED(qc_process, qc_process_end)
+
 enum { FEW_BYTES = 100, MANY_BYTES = 3 << 20 /* more than the memory that both processes have */ };
 
 static bool give(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
@@ -69,6 +71,13 @@ static bool ask(struct qc_reply *r, struct qc_process *p, qc_work *work, size_t 
     return qc_process_ask(r, p, work, &bytes, sizeof bytes, bytes, st);
 }
 
+static struct qc_process *started(void)
+{
+    struct qc_process *p;
+    MUST(qc_process_start(&p, &qc_process_hdf5, ST));
+    return p;
+}
+
 static bool begin(struct qc_later *l, struct qc_process *p, qc_work *work, size_t bytes)
 {
     return qc_process_begin(l, p, work, &bytes, sizeof bytes, bytes);
@@ -77,15 +86,13 @@ static bool begin(struct qc_later *l, struct qc_process *p, qc_work *work, size_
 Test(reader_process, answers_come_whole_whatever_their_size)
 {
     static const size_t sizes[] = {0, FEW_BYTES, MANY_BYTES, 1000, MANY_BYTES - 1, 1};
-    struct qc_process *p;
+    OWN(qc_process) *p = started();
     struct qc_reply r = {.data = NULL};
-    MUST(qc_process_start(&p, &qc_process_hdf5, ST));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         MUST(ask(&r, p, give, sizes[i], ST));
         expect_given(&r, sizes[i]);
     }
     free(r.data);
-    qc_process_end(p);
 }
 
 /* What does not fit into the shared memory is still on its way when there is no room for it, so nobody is answered any
@@ -93,10 +100,9 @@ Test(reader_process, answers_come_whole_whatever_their_size)
 Test(reader_process, one_thread_without_memory_is_no_damage_to_another)
 {
     char few[10];
-    struct qc_process *p;
+    OWN(qc_process) *p = started();
     struct qc_status st = QC_STATUS_INIT, none = QC_STATUS_INIT, later = QC_STATUS_INIT, last = QC_STATUS_INIT;
     struct qc_reply small = {.data = few, .capacity = sizeof few, .fixed = true}, whole = {.data = NULL};
-    cr_assert(qc_process_start(&p, &qc_process_hdf5, &st));
     cr_expect(!ask(&small, p, give, FEW_BYTES, &st));
     cr_expect_eq(st.code, QC_MACHINE, "%s", st.message);
     cr_assert(ask(&whole, p, give, FEW_BYTES, &none), "%s", none.message);
@@ -106,17 +112,15 @@ Test(reader_process, one_thread_without_memory_is_no_damage_to_another)
     cr_expect(!ask(&whole, p, give, FEW_BYTES, &last));
     cr_expect_eq(last.code, QC_MACHINE, "%s", last.message);
     free(whole.data);
-    qc_process_end(p);
 }
 
 Test(reader_process, work_is_done_while_nobody_waits)
 {
     static const size_t sizes[] = {FEW_BYTES, MANY_BYTES};
     for (size_t i = 0; i < 2; i++) {
-        struct qc_process *p;
+        OWN(qc_process) *p = started();
         struct qc_reply between = {.data = NULL};
         struct qc_later one = {.done = false}, other = {.done = false};
-        MUST(qc_process_start(&p, &qc_process_hdf5, ST));
         cr_expect(begin(&one, p, give_slowly, sizes[i]));
         cr_expect_not(begin(&other, p, give, 3), "one is at work");
         MUST(ask(&between, p, give, 1000, ST));
@@ -135,7 +139,6 @@ Test(reader_process, work_is_done_while_nobody_waits)
         free(between.data);
         free(one.reply.data);
         free(other.reply.data);
-        qc_process_end(p);
     }
 }
 
@@ -247,10 +250,9 @@ static bool reach_out(struct qc_reply *out, void **state, const void *arguments,
 
 Test(reader_process, one_that_closes_its_channel_and_lives_on_is_ended, .timeout = 60)
 {
-    struct qc_process *p;
+    struct qc_process *p = started();
     struct qc_status st = QC_STATUS_INIT, later = QC_STATUS_INIT;
     struct qc_reply r = {.data = NULL};
-    cr_assert(qc_process_start(&p, &qc_process_hdf5, &st));
     cr_expect_not(ask(&r, p, close_and_live_on, FEW_BYTES, &st));
     cr_expect_eq(st.code, QC_BAD_INPUT, "%s", st.message);
     cr_expect_not(ask(&r, p, give, FEW_BYTES, &later), "it was ended");
@@ -262,13 +264,11 @@ Test(reader_process, one_that_closes_its_channel_and_lives_on_is_ended, .timeout
 Test(reader_process, an_answer_larger_than_it_can_be_ends_it_at_once, .timeout = 60)
 {
     for (int waits = 0; waits < 2; waits++) {
-        struct qc_process *p;
+        OWN(qc_process) *p = started();
         struct qc_reply r = {.data = NULL};
         struct qc_later begun = {.done = false};
-        MUST(qc_process_start(&p, &qc_process_hdf5, ST));
         if (waits) cr_expect(begin(&begun, p, announce, FEW_BYTES) && !qc_process_wait(&begun, p));
         REFUSES(ask(&r, p, waits ? give : announce, FEW_BYTES, ST), QC_BAD_INPUT, "makes no sense");
-        qc_process_end(p);
         cr_expect_lt(r.capacity, (size_t)1 << 30);
         free(r.data);
         free(begun.reply.data);
@@ -277,11 +277,9 @@ Test(reader_process, an_answer_larger_than_it_can_be_ends_it_at_once, .timeout =
 
 Test(reader_process, a_message_larger_than_it_can_be_ends_it_at_once, .timeout = 60)
 {
-    struct qc_process *p;
+    OWN(qc_process) *p = started();
     struct qc_reply r = {.data = NULL};
-    MUST(qc_process_start(&p, &qc_process_hdf5, ST));
     REFUSES(ask(&r, p, announce_message_and_exit, FEW_BYTES, ST), QC_BAD_INPUT, "makes no sense");
-    qc_process_end(p);
     free(r.data);
 }
 
@@ -306,9 +304,8 @@ Test(reader_process, the_limit_on_processor_time_is_named, .timeout = 60)
 
 Test(reader_process, text_that_it_answers_is_escaped_and_it_is_ended, .timeout = 60)
 {
-    struct qc_process *p;
+    struct qc_process *p = started();
     struct qc_reply r = {.data = NULL};
-    MUST(qc_process_start(&p, &qc_process_hdf5, ST));
     cr_expect_not(ask(&r, p, answer_and_live_on, FEW_BYTES, ST));
     cr_expect_str_eq(failure.message, "\\x1b]0;owned\\x07\\x0aqcalib: written\\x1b[31m");
     qc_process_end(p);
@@ -319,13 +316,12 @@ Test(reader_process, text_that_it_answers_is_escaped_and_it_is_ended, .timeout =
 #if (defined(__x86_64__) || defined(__aarch64__)) && !defined(QC_TEST_EMULATED)
 Test(reader_process, it_sends_no_signal_to_another)
 {
-    struct qc_process *p;
+    OWN(qc_process) *p = NULL;
     const pid_t victim = getpid();
     int errors[4] = {0};
     struct qc_reply r = {.data = errors, .capacity = sizeof errors, .fixed = true};
     MUST(qc_process_start(&p, &qc_process_hdf5, ST));
     MUST(qc_process_ask(&r, p, reach_out, &victim, sizeof victim, sizeof errors, ST));
     for (int i = 0; i < 4; i++) cr_expect_eq(errors[i], EPERM, "call %d: %s", i, strerror(errors[i]));
-    qc_process_end(p);
 }
 #endif

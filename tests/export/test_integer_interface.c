@@ -37,8 +37,7 @@ static struct qc_graph *exported(const char *text, const char *format)
 /* Nodes whose result is used: files hold no others. */
 static size_t count(const struct qc_graph *g, enum qc_op op)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    const uint32_t *uses = qc_graph_uses(g, a, ST);
+    const uint32_t *uses = qc_graph_uses(g, test_arena(), ST);
     size_t n = 0;
     cr_assert(uses);
     for (qc_id id = 1; id <= g->node_count; id++) n += g->nodes[id].op == op && uses[g->nodes[id].outputs] > 0;

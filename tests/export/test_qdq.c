@@ -175,13 +175,12 @@ static const float *floats(const struct qc_graph *g, qc_id v, size_t count)
 
 Test(qdq, weights_are_int8_per_channel_and_biases_int32_in_the_accumulators_qparams)
 {
-    struct pass_setup setup = PASS_SETUP;
     OWN(qc_graph) *g = test_graph(
         "graph \"g\" opset 11\ninput %1 \"x\" f32[N,2,4,4]\nconst %2 \"w\" f32[3,2,1,1] = {0.5, -0.25, 0.125, 1, 0.75, "
         "0}\n"
         "const %3 \"b\" f32[3] = {0.5, -0.5, 1e-3}\n%4 \"y\" = Conv \"conv\"(%1, %2, %3)\noutput \"y\" %4\n");
     PASSES p;
-    MUST(passes_run(&p, g, &setup, ST));
+    MUST(passes_run(&p, g, &PASS_SETUP, ST));
     static const float scales[3] = {0.0073f, 0.011f, 0.0057f}, input = 0.037f;
     static const int32_t zeros[3] = {0, 0, 0}, middle = 77;
     qc_graph_free(p.produced);
@@ -233,7 +232,6 @@ Test(qdq, weights_are_int8_per_channel_and_biases_int32_in_the_accumulators_qpar
 
 Test(qdq, a_value_with_many_users_is_quantized_once)
 {
-    struct pass_setup setup = PASS_SETUP;
     OWN(qc_graph) *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,1,4,4]\nconst %2 \"w\" f32[1,1,1,1] = "
                                   "{0.5}\nconst %3 \"v\" f32[1,1,1,1] = {0.25}\n"
                                   "%4 \"c\" = Conv(%1, %2)\n%5 \"a\" = Conv(%4, %3)\n%6 \"b\" = Sigmoid(%4)\n%7 "
@@ -241,7 +239,7 @@ Test(qdq, a_value_with_many_users_is_quantized_once)
                                   "%9 \"f\" = Concat(%4, %5, %4) {axis=1}\noutput \"a\" %5\noutput \"b\" %6\noutput "
                                   "\"c\" %4\noutput \"d\" %7\noutput \"e\" %8\noutput \"f\" %9\n");
     PASSES p;
-    MUST(passes_run(&p, g, &setup, ST));
+    MUST(passes_run(&p, g, &PASS_SETUP, ST));
     OWN(qc_graph) *q = lower(p.produced);
     check_all(q, g, p.normalised, "users");
     size_t of_c = 0;
@@ -253,12 +251,11 @@ Test(qdq, a_value_with_many_users_is_quantized_once)
 
 Test(qdq, parameters_that_are_not_bound_are_an_error)
 {
-    struct pass_setup setup = PASS_SETUP;
     OWN(qc_graph) *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,1,4,4]\nconst %2 \"w\" f32[1,1,1,1] = {0.5}\n%3 "
                                   "\"c\" = Conv(%1, %2)\noutput \"c\" %3\n"),
                   *q = NULL;
     PASSES p;
-    MUST(passes_run(&p, g, &setup, ST));
+    MUST(passes_run(&p, g, &PASS_SETUP, ST));
     qc_graph_turn_off_quantizer(p.produced, case_quantizer(p.produced, "c"));
     cr_expect(!qc_exporter_find("qdq")->lower(&q, p.produced, NULL, ST));
     cr_expect(failure.code == QC_BAD_INPUT && strstr(failure.message, "'c'"), "%s", failure.message);
@@ -267,13 +264,12 @@ Test(qdq, parameters_that_are_not_bound_are_an_error)
 /* Constants, weights and biases that are shared, in one another's qparams. */
 Test(qdq, shared_constants_have_a_form_for_each_qparams)
 {
-    struct pass_setup setup = PASS_SETUP;
     OWN(qc_graph) *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,3]\nconst %2 \"w\" f32[3,3] = {1, 2, 3, 4, 5, "
                                   "6, 7, 8, 9}\nconst %3 \"b\" f32[3] = {0.5, 1, 2}\n"
                                   "%4 \"h\" = Gemm \"one\"(%1, %2, %3)\n%5 \"i\" = Gemm \"two\"(%4, %2, %3) "
                                   "{transB=1}\n%6 \"y\" = Gemm \"three\"(%5, %2, %3)\noutput \"y\" %6\n");
     PASSES p;
-    MUST(passes_run(&p, g, &setup, ST));
+    MUST(passes_run(&p, g, &PASS_SETUP, ST));
     OWN(qc_graph) *q = lower(p.produced);
     check_all(q, g, p.normalised, "shared");
     size_t int8 = 0, int32 = 0;

@@ -161,22 +161,27 @@ static const struct {
     {"%5 = Flatten(%4) {axis=2}", "per-channel parameters of qparams 'w' cannot pass through"},
 };
 
+/* Reads the head of a graph and more lines. */
+static bool reads(struct qc_graph **g, const char *head, const char *lines)
+{
+    const char *text = qc_arena_printf(test_arena(), ST, "%s%s\n", head, lines);
+    return qc_graph_parse(g, text, strlen(text), ST);
+}
+
 Test(qparams_of, ops_on_affine_values_are_checked)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        char text[1024];
         OWN(qc_graph) *g = NULL;
-        snprintf(text, sizeof text,
-                 "graph\nqparams @1 quantizer \"a\" u8 asymmetric unbound\nqparams @2 quantizer \"b\" u8 asymmetric "
-                 "unbound\n"
-                 "qparams @3 quantizer \"w\" i8 symmetric per_channel unbound\nqparams @4 product @1 @3\n"
-                 "input %%1 \"x\" f32[4,4]\n%%2 : @1 = Quantize(%%1)\n%%3 : @2 = Quantize(%%1)\n%%4 : @3 axis 1 = "
-                 "Quantize(%%1)\n%s\n",
-                 refused[i].node);
-        cr_expect(!qc_graph_parse(&g, text, strlen(text), ST), "accepted: %s", refused[i].node);
-        cr_expect_eq(failure.code == QC_BAD_INPUT || failure.code == QC_UNSUPPORTED, true);
-        cr_expect(strstr(failure.message, refused[i].part), "%s: expected '%s' in '%s'", refused[i].node,
-                  refused[i].part, failure.message);
+        cr_expect(!reads(&g,
+                         "graph\nqparams @1 quantizer \"a\" u8 asymmetric unbound\n"
+                         "qparams @2 quantizer \"b\" u8 asymmetric unbound\n"
+                         "qparams @3 quantizer \"w\" i8 symmetric per_channel unbound\nqparams @4 product @1 @3\n"
+                         "input %1 \"x\" f32[4,4]\n%2 : @1 = Quantize(%1)\n%3 : @2 = Quantize(%1)\n"
+                         "%4 : @3 axis 1 = Quantize(%1)\n",
+                         refused[i].node) &&
+                      (failure.code == QC_BAD_INPUT || failure.code == QC_UNSUPPORTED) &&
+                      strstr(failure.message, refused[i].part),
+                  "%s: expected '%s' in '%s'", refused[i].node, refused[i].part, failure.message);
     }
 }
 
@@ -211,14 +216,11 @@ static const struct {
 Test(qparams_of, channels_keep_their_places_or_are_refused)
 {
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        char text[1024];
         OWN(qc_graph) *g = NULL;
-        snprintf(text, sizeof text,
-                 "graph\nqparams @1 quantizer \"x\" u8 asymmetric per_channel unbound\ninput %%1 \"x\" "
-                 "f32[2,3,4,4]\n%%2 : @1 "
-                 "axis 1 = Quantize(%%1)\n%s\n",
-                 kept[i].node);
-        const bool ok = qc_graph_parse(&g, text, strlen(text), ST);
+        const bool ok = reads(&g,
+                              "graph\nqparams @1 quantizer \"x\" u8 asymmetric per_channel unbound\n"
+                              "input %1 \"x\" f32[2,3,4,4]\n%2 : @1 axis 1 = Quantize(%1)\n",
+                              kept[i].node);
         cr_expect_eq(ok, kept[i].axis >= 0, "%s: %s", kept[i].node, failure.message);
         if (!ok) {
             cr_expect(strstr(failure.message, "cannot pass through"), "%s: %s", kept[i].node, failure.message);

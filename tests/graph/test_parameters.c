@@ -39,10 +39,9 @@ struct question {
 
 static void ask(const char *text, const struct question *questions, size_t n)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_query q;
     OWN(qc_graph) *g = test_graph(text);
-    MUST(qc_query_of(&q, g, a, ST));
+    MUST(qc_query_of(&q, g, test_arena(), ST));
     for (size_t i = 0; i < n; i++) {
         const struct question *w = &questions[i];
         qc_id node = 0;

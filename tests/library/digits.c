@@ -37,6 +37,41 @@ qcalib_data *digits_data(int64_t count)
     return d;
 }
 
+static int next_sized(void *user, const void **values, const int64_t **shapes)
+{
+    static const int64_t shape[3] = {1, 8, 8};
+    size_t *at = user;
+    if (*at == DIGITS_SAMPLES) return 0;
+    values[0] = digits_pixels[(*at)++];
+    shapes[0] = shape;
+    return 1;
+}
+
+static int next_sample(void *user, void *const *rows)
+{
+    const void *values;
+    const int64_t *shape;
+    if (!next_sized(user, &values, &shape)) return 0;
+    memcpy(rows[0], values, sizeof digits_pixels[0]);
+    return 1;
+}
+
+qcalib_data *digits_drawn(size_t keep_bytes, bool sized)
+{
+    struct qcalib_error error;
+    const int64_t shape[4] = {0, 1, sized ? -1 : 8, sized ? -1 : 8};
+    const struct qcalib_array a = {
+        .size = sizeof a, .name = "input", .type = QCALIB_FLOAT32, .rank = 4, .shape = shape};
+    qcalib_data *d = NULL;
+    size_t at = 0;
+    cr_assert_eq(qcalib_data_new(&d, NULL, &error), QCALIB_OK);
+    cr_assert_eq(qcalib_data_add(d, &a, &error), QCALIB_OK);
+    cr_assert_eq(sized ? qcalib_data_draw_sized(d, next_sized, &at, keep_bytes, &error)
+                       : qcalib_data_draw(d, next_sample, &at, keep_bytes, &error),
+                 QCALIB_OK, "%s", error.message);
+    return d;
+}
+
 qcalib_options *digits_options(const char *const *words)
 {
     struct qcalib_error error;

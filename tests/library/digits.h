@@ -23,5 +23,7 @@ extern float digits_pixels[DIGITS_SAMPLES][DIGITS_PIXELS];
 void digits_read(void);                  /* digits_pixels, from the file */
 qcalib_model *digits_model(void);        /* opened */
 qcalib_data *digits_data(int64_t count); /* the first so many of digits_pixels, read already */
+/* All of them, drawn sample by sample; sized: their sizes might differ, and do not. */
+qcalib_data *digits_drawn(size_t keep_bytes, bool sized);
 /* NAME, VALUE, NAME, VALUE, ..., NULL */
 qcalib_options *digits_options(const char *const *words);

@@ -358,7 +358,7 @@ Test(public_promises, results_for_an_older_or_later_header)
         memcpy(whole, &sizes[i], sizeof sizes[i]);
         cr_assert_eq(fill(i, whole, m, r, c, &job), QCALIB_OK, "%s", error.message);
         for (size_t size = sizeof size; size <= sizes[i] + 16; size += 8) {
-            unsigned char *out = malloc(size);
+            QC_FREED unsigned char *out = malloc(size);
             memset(out, 0xa5, size);
             memcpy(out, &size, sizeof size);
             cr_expect_eq(fill(i, out, m, r, c, &job), QCALIB_OK, "%s", error.message);
@@ -366,7 +366,6 @@ Test(public_promises, results_for_an_older_or_later_header)
             if (i < OUT_STRUCTS - 1) /* the metric has times */
                 cr_expect_arr_eq(out + sizeof size, whole + sizeof size, shared - sizeof size, "%d, %zu", i, size);
             for (size_t k = sizes[i]; k < size; k++) cr_expect_eq(out[k], 0, "unknown members are 0");
-            free(out);
         }
         size_t none = 0;
         cr_expect_eq(fill(i, &none, m, r, c, &job), QCALIB_USAGE);

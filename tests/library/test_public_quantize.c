@@ -53,54 +53,10 @@ static void expect_equal(struct bytes a, struct bytes b, const char *what)
     qcalib_bytes_free(b.data);
 }
 
-static int next_sample(void *user, void *const *rows)
-{
-    size_t *at = user;
-    if (*at == DIGITS_SAMPLES) return 0;
-    memcpy(rows[0], digits_pixels[(*at)++], sizeof digits_pixels[0]);
-    return 1;
-}
-
-static qcalib_data *drawn(size_t keep_bytes)
-{
-    const int64_t shape[4] = {0, 1, 8, 8};
-    const struct qcalib_array a = {
-        .size = sizeof a, .name = "input", .type = QCALIB_FLOAT32, .rank = 4, .shape = shape};
-    qcalib_data *d = NULL;
-    size_t at = 0;
-    cr_assert_eq(qcalib_data_new(&d, NULL, &error), QCALIB_OK);
-    cr_assert_eq(qcalib_data_add(d, &a, &error), QCALIB_OK);
-    cr_assert_eq(qcalib_data_draw(d, next_sample, &at, keep_bytes, &error), QCALIB_OK, "%s", error.message);
-    return d;
-}
-
-static int next_sized(void *user, const void **values, const int64_t **shapes)
-{
-    static const int64_t shape[3] = {1, 8, 8};
-    size_t *at = user;
-    if (*at == DIGITS_SAMPLES) return 0;
-    values[0] = digits_pixels[(*at)++];
-    shapes[0] = shape;
-    return 1;
-}
-
-/* Their sizes might differ, and do not. */
-static qcalib_data *drawn_sized(void)
-{
-    const int64_t shape[4] = {0, 1, -1, -1};
-    const struct qcalib_array a = {
-        .size = sizeof a, .name = "input", .type = QCALIB_FLOAT32, .rank = 4, .shape = shape};
-    qcalib_data *d = NULL;
-    size_t at = 0;
-    cr_assert_eq(qcalib_data_new(&d, NULL, &error), QCALIB_OK);
-    cr_assert_eq(qcalib_data_add(d, &a, &error), QCALIB_OK);
-    cr_assert_eq(qcalib_data_draw_sized(d, next_sized, &at, 0, &error), QCALIB_OK, "%s", error.message);
-    return d;
-}
-
 Test(public_quantize, samples_in_memory_give_the_model_that_a_file_gives)
 {
-    qcalib_data *all[5] = {NULL, digits_data(DIGITS_SAMPLES), drawn(0), drawn(1), drawn_sized()};
+    qcalib_data *all[5] = {NULL, digits_data(DIGITS_SAMPLES), digits_drawn(0, false), digits_drawn(1, false),
+                           digits_drawn(0, true)};
     static const char *const names[] = {"file", "arrays", "drawn, in memory", "drawn, in a file", "of any size"};
     struct bytes first = {0};
     cr_assert_eq(qcalib_data_open(&all[0], DIGITS_CALIB, &error), QCALIB_OK);

@@ -96,28 +96,6 @@ struct shared {
     size_t size;
 };
 
-static int draw_digit(void *user, void *const *rows)
-{
-    size_t *at = user;
-    if (*at == DIGITS_SAMPLES) return 0;
-    memcpy(rows[0], digits_pixels[(*at)++], sizeof digits_pixels[0]);
-    return 1;
-}
-
-/* Most samples are in a temporary file, whose position threads might share. */
-static qcalib_data *drawn_to_a_file(void)
-{
-    static const int64_t shape[4] = {0, 1, 8, 8};
-    const struct qcalib_array a = {
-        .size = sizeof a, .name = "input", .type = QCALIB_FLOAT32, .rank = 4, .shape = shape};
-    qcalib_data *d = NULL;
-    size_t at = 0;
-    cr_assert_eq(qcalib_data_new(&d, NULL, &error), QCALIB_OK);
-    cr_assert_eq(qcalib_data_add(d, &a, &error), QCALIB_OK);
-    cr_assert_eq(qcalib_data_draw(d, draw_digit, &at, 1000, &error), QCALIB_OK, "%s", error.message);
-    return d;
-}
-
 /* Runs a job for data, for statistics or for both. */
 static void *share_in_jobs(void *user)
 {
@@ -181,25 +159,18 @@ Test(public_threads, objects_are_read_by_several_threads)
     struct shared s = {.folder = "/tmp/qcalib-test-XXXXXX"};
     digits_read();
     cr_assert(mkdtemp(s.folder));
-    qcalib_model *model = digits_model();
-    qcalib_data *data = drawn_to_a_file();
-    qcalib_options *o = digits_options((const char *const[]){"method", "mse", "threads", "1", "advice", "off", NULL});
-    qcalib_statistics *statistics = NULL;
-    qcalib_result *result = NULL;
+    OWN(qcalib_model) *model = digits_model();
+    /* Most samples are in a temporary file, whose position threads might share. */
+    OWN(qcalib_data) *data = digits_drawn(1000, false);
+    OWN(qcalib_options) *o =
+        digits_options((const char *const[]){"method", "mse", "threads", "1", "advice", "off", NULL});
+    OWN(qcalib_statistics) *statistics = NULL;
+    OWN(qcalib_result) *result = NULL;
     const struct qcalib_job job = {.size = sizeof job, .options = o, .data = data};
     cr_assert_eq(qcalib_collect(&statistics, model, &job, &error), QCALIB_OK, "%s", error.message);
     cr_assert_eq(qcalib_quantize(&result, model, &job, &error), QCALIB_OK, "%s", error.message);
-    s.model = model;
-    s.data = data;
-    s.options = o;
-    s.statistics = statistics;
-    s.result = result;
+    s.model = model, s.data = data, s.options = o, s.statistics = statistics, s.result = result;
     cr_expect_eq(wrong_in_threads(share_in_jobs, &s), 0);
     cr_expect_eq(wrong_in_threads(read_shared, &s), 0);
-    qcalib_result_free(result);
-    qcalib_statistics_free(statistics);
-    qcalib_options_free(o);
-    qcalib_data_free(data);
-    qcalib_model_free(model);
     rmdir(s.folder);
 }

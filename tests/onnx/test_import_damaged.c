@@ -120,14 +120,13 @@ Test(damaged, mutations_never_do_harm)
         size_t size;
         small_model(&m, opset);
         maker_pack(&m, &bytes, &size);
-        unsigned char *p = malloc(size + 64);
+        QC_FREED unsigned char *p = malloc(size + 64);
         for (int i = 0; i < 4000; i++) {
             size_t n = size;
             memcpy(p, bytes, size);
             mutate(p, &n, size + 64, &seed);
             *(try_import(p, n) ? &taken : &refused) += 1;
         }
-        free(p);
     }
     /* Both kinds must occur, or the mutations are too weak or too strong to say anything. */
     cr_expect_gt(taken, 500, "%zu taken", taken);

@@ -13,12 +13,12 @@ struct trials {
 
 static struct trials run(const char *samples)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_options o;
     const struct qc_job_inputs in = {.model = {.file = MODEL}, .data = {.file = DATA}};
     OWN(qc_job) *job = NULL;
-    MUST(qc_options_init(&o, QC_COMMAND_quantize, a, ST) && qc_options_set(&o, QC_OPTION_SAMPLES, samples, ST) &&
-         qc_options_set(&o, QC_OPTION_ADVICE, "off", ST) && qc_options_set(&o, QC_OPTION_THREADS, "1", ST));
+    MUST(qc_options_init(&o, QC_COMMAND_quantize, test_arena(), ST) &&
+         qc_options_set(&o, QC_OPTION_SAMPLES, samples, ST) && qc_options_set(&o, QC_OPTION_ADVICE, "off", ST) &&
+         qc_options_set(&o, QC_OPTION_THREADS, "1", ST));
     MUST(qc_job_new(&job, &o, &in, NULL, ST) && qc_job_run(job, ST));
     const struct qc_report *r = qc_job_report(job);
     const struct qc_auto_method *m = qc_job_network(job)->auto_method;

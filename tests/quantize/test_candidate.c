@@ -52,9 +52,8 @@ Test(candidate, that_is_derived_has_warnings_of_its_own)
         cr_assert(scaled, "scaling drops the warnings of the passes before it");
         for (size_t i = 0; i < qc_warnings_count(t->warnings); i++)
             cr_expect_neq(qc_warnings_text(t->warnings, i)[0], 'o', "%s", qc_warnings_text(t->warnings, i));
-        char *same = text_of(t->network);
+        QC_FREED char *same = text_of(t->network);
         cr_expect_str_eq(same, was, "no option differs");
-        free(same);
         qc_candidate_free(t);
     }
     cr_expect_eq(qc_warnings_count(m.c->warnings), count);

@@ -70,13 +70,12 @@ Test(cost, is_unknown_if_a_shape_is)
 
 static struct qc_cost cost_with(enum qc_option option, const char *value)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_options o;
     MADE_NETWORK m;
     struct qc_cost cost;
-    cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, ST) && qc_options_set(&o, QC_OPTION_SAMPLES, "8", ST) &&
-              qc_options_set(&o, QC_OPTION_METHOD, "minmax", ST) && qc_options_set(&o, QC_OPTION_THREADS, "1", ST) &&
-              (!value || qc_options_set(&o, option, value, ST)));
+    cr_assert(qc_options_init(&o, QC_COMMAND_quantize, test_arena(), ST) &&
+              qc_options_set(&o, QC_OPTION_SAMPLES, "8", ST) && qc_options_set(&o, QC_OPTION_METHOD, "minmax", ST) &&
+              qc_options_set(&o, QC_OPTION_THREADS, "1", ST) && (!value || qc_options_set(&o, option, value, ST)));
     MUST(make_network(&m, &o, &in, NULL, ST) && qc_cost_of(&cost, m.c->network, ST));
     return cost;
 }
@@ -96,7 +95,6 @@ Test(cost, of_bits)
 /* A convolution, and so many residual blocks that begin with its result. */
 static double more_in_float(const struct qc_network *net, int blocks)
 {
-    QC_ARENA_SCOPE *a = qc_arena_new();
     char text[4096];
     int at = snprintf(text, sizeof text,
                       "graph \"g\"\nqparams @1 quantizer \"x\" u8 asymmetric bound scale 0.1 zero 3 observed %%1\n"
@@ -115,7 +113,7 @@ static double more_in_float(const struct qc_network *net, int blocks)
     snprintf(text + at, sizeof text - (size_t)at, "output \"y\" %%%d\n", last);
     OWN(qc_graph) *g = test_graph(text);
     double *more, time, one = (double)NAN;
-    MUST(qc_latency_in_float(&more, &time, net, g, a, ST));
+    MUST(qc_latency_in_float(&more, &time, net, g, test_arena(), ST));
     for (qc_id id = 1; id <= g->node_count; id++)
         if (g->nodes[id].name && strcmp(g->nodes[id].name, "c") == 0) one = more[id] * time;
     return one;

@@ -58,10 +58,9 @@ Test(job, from_statistics_at_hand)
     in.data.file = NULL;
     in.statistics.collection = r.statistics;
     for (int turn = 0; turn < 2; turn++) { /* a job takes nothing of them away */
-        char *got = produced(&o, &in, NULL, ST);
+        QC_FREED char *got = produced(&o, &in, NULL, ST);
         MUST(got);
         cr_assert_str_eq(got, want);
-        free(got);
     }
     struct qc_job *again = NULL;
     struct qc_json *json = NULL;
@@ -161,12 +160,11 @@ Test(job, refuses_what_does_not_go_together)
         {{QC_OPTION_RULES, "/nonexistent/my.rules"}, true, "my.rules"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        QC_ARENA_SCOPE *a = qc_arena_new();
         struct qc_options o;
         struct qc_job_inputs in = files();
         struct qc_job *j = NULL;
         if (!cases[i].data) in.data.file = NULL;
-        set_options(&o, QC_COMMAND_quantize, &cases[i].setting, 1, a);
+        set_options(&o, QC_COMMAND_quantize, &cases[i].setting, 1, test_arena());
         cr_expect(!qc_job_new(&j, &o, &in, NULL, ST) && !j && strstr(failure.message, cases[i].part), "%s: %s",
                   cases[i].part, failure.message);
     }

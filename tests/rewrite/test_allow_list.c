@@ -67,11 +67,10 @@ Test(allow_list, every_op_works_on_integers_and_gives_the_same)
     float x[ELEMENTS];
     for (int i = 0; i < ELEMENTS; i++) x[i] = (float)((i * 7919) % 311) / 16 - 9.7f;
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-        struct pass_setup setup = PASS_SETUP;
         PASSES p;
         OWN(qc_graph) *g = source_of(entries[i].lines);
         const char *name = qc_op_info(entries[i].op)->name;
-        cr_assert(passes_run(&p, g, &setup, ST), "%s: %s", name, failure.message);
+        cr_assert(passes_run(&p, g, &PASS_SETUP, ST), "%s: %s", name, failure.message);
         qc_id x_qparams = 0;
         for (qc_id id = 1; id <= p.folded->node_count; id++) {
             const struct qc_node *n = &p.folded->nodes[id];

@@ -41,6 +41,7 @@ static void release(struct forms *f)
     qc_rules_free(f->rules);
     qc_rules_free(f->fold);
 }
+#define FORMS __attribute__((cleanup(release))) struct forms
 
 static size_t count(const struct qc_graph *g, enum qc_op op)
 {
@@ -81,13 +82,12 @@ static const char qoperator_conv[] =
 
 Test(canonical, a_convolution_accumulates_in_the_product_of_its_qparams)
 {
-    struct forms f = forms_of(QDQ_CONV("0.125, 1"));
+    FORMS f = forms_of(QDQ_CONV("0.125, 1"));
     HOLD(f.notes.count == 0, count(f.produced, QC_OP_Conv) == 1, count(f.produced, QC_OP_Requantize) == 1,
          count(f.produced, QC_OP_Quantize) == 1, count(f.produced, QC_OP_Dequantize) == 1);
     cr_expect_eq(f.produced->node_count, 4, "%s", f.text);
     cr_expect(strstr(f.text, "const %4 \"b\" i32[2] @4 = {7, -8}"), "%s", f.text);
     cr_expect(strstr(f.text, "i8[2,2,1,1] @3 = {1, 2, 3, -4}"), "%s", f.text);
-    release(&f);
 }
 
 /* From the inputs on, with qparams numbered in the order in which nodes name them (one digit each). */
@@ -104,23 +104,20 @@ static char *renumbered(char *text)
 
 Test(canonical, both_forms_are_the_same_graph)
 {
-    struct forms a = forms_of(QDQ_CONV("0.125, 1")), b = forms_of(qoperator_conv);
+    FORMS a = forms_of(QDQ_CONV("0.125, 1")), b = forms_of(qoperator_conv);
     char *first = renumbered(a.text), *second = renumbered(b.text);
     cr_expect_str_eq(first, second, "%s\n%s", first, second);
-    release(&a);
-    release(&b);
 }
 
 Test(canonical, a_bias_of_another_scale_is_added_in_float_and_noted)
 {
-    struct forms f = forms_of(QDQ_CONV("0.12500001, 1"));
+    FORMS f = forms_of(QDQ_CONV("0.12500001, 1"));
     cr_expect_eq(f.notes.count, 1);
     cr_assert(f.notes.count && strstr(f.notes.lines[0],
                                       "'y' (Conv): its bias is added in float, because its scale is not the product"),
               "%s", f.notes.count ? f.notes.lines[0] : "");
     HOLD(count(f.produced, QC_OP_Conv) == 1, count(f.produced, QC_OP_Add) == 1,
          count(f.produced, QC_OP_Requantize) == 0);
-    release(&f);
 }
 
 #define TWO                                                                                                            \
@@ -129,18 +126,16 @@ Test(canonical, a_bias_of_another_scale_is_added_in_float_and_noted)
 
 Test(canonical, a_dequantize_and_a_quantize_are_a_requantize_or_nothing)
 {
-    struct forms other = forms_of(TWO "%12 : u8[1,2,2,2] = QuantizeLinear(%11, %8, %9)\n"
-                                      "%13 : f32[1,2,2,2] = DequantizeLinear(%12, %8, %9)\n"
-                                      "output \"y\" %13\n");
+    FORMS other = forms_of(TWO "%12 : u8[1,2,2,2] = QuantizeLinear(%11, %8, %9)\n"
+                               "%13 : f32[1,2,2,2] = DequantizeLinear(%12, %8, %9)\n"
+                               "output \"y\" %13\n");
     cr_expect_eq(count(other.produced, QC_OP_Requantize), 1);
-    struct forms same = forms_of(TWO "%12 : f32[1,2,2,2] = MaxPool(%11) {kernel_shape=[1,1]}\n"
-                                     "%13 : u8[1,2,2,2] = QuantizeLinear(%12, %2, %3)\n"
-                                     "%14 : f32[1,2,2,2] = DequantizeLinear(%13, %2, %3)\n"
-                                     "output \"y\" %14\n");
+    FORMS same = forms_of(TWO "%12 : f32[1,2,2,2] = MaxPool(%11) {kernel_shape=[1,1]}\n"
+                              "%13 : u8[1,2,2,2] = QuantizeLinear(%12, %2, %3)\n"
+                              "%14 : f32[1,2,2,2] = DequantizeLinear(%13, %2, %3)\n"
+                              "output \"y\" %14\n");
     cr_expect_eq(count(same.produced, QC_OP_Requantize), 0);
     cr_expect_eq(same.produced->node_count, 3, "%s", same.text);
-    release(&other);
-    release(&same);
 }
 
 Test(canonical, an_op_rounds_once_only_where_all_users_quantize_alike)
@@ -155,55 +150,50 @@ Test(canonical, an_op_rounds_once_only_where_all_users_quantize_alike)
                                         "%14 : f32[1,2,2,2] = DequantizeLinear(%13, %8, %9)\n"
                                         "output \"y\" %14\n"
                                         "output \"sum\" %12\n";
-    struct forms a = forms_of(quantized), b = forms_of(also_real);
+    FORMS a = forms_of(quantized), b = forms_of(also_real);
     cr_expect(strstr(a.text, "u8[1,2,2,2] @2 = Add("), "%s", a.text);
     cr_expect_eq(count(a.produced, QC_OP_Relu), 0, "the zero point is the lowest level: saturation cuts\n%s", a.text);
     cr_expect(strstr(b.text, "f32[1,2,2,2] = Add("), "%s", b.text);
-    release(&a);
-    release(&b);
 }
 
 Test(canonical, integers_at_the_interface_stay_integers)
 {
-    struct forms f = forms_of("graph \"g\" opset 13\n"
-                              "input %1 \"x\" u8[4]\n"
-                              "const %2 \"s\" f32[] = {0.5}\n"
-                              "const %3 \"z\" u8[] = {3}\n"
-                              "%4 \"y\" : u8[4] = QLinearAdd(%1, %2, %3, %1, %2, %3, %2, %3)\n"
-                              "output \"y\" %4\n");
+    FORMS f = forms_of("graph \"g\" opset 13\n"
+                       "input %1 \"x\" u8[4]\n"
+                       "const %2 \"s\" f32[] = {0.5}\n"
+                       "const %3 \"z\" u8[] = {3}\n"
+                       "%4 \"y\" : u8[4] = QLinearAdd(%1, %2, %3, %1, %2, %3, %2, %3)\n"
+                       "output \"y\" %4\n");
     HOLD(count(f.produced, QC_OP_DequantizeLinear) == 1, count(f.produced, QC_OP_QuantizeLinear) == 1,
          count(f.produced, QC_OP_Add) == 1);
     cr_expect(strstr(f.text, "@1 = Add("), "%s", f.text);
     cr_expect_eq(qc_value(f.produced, f.produced->outputs[0].value)->type.dtype, QC_U8);
-    release(&f);
 }
 
 Test(canonical, what_moves_integers_moves_them_in_their_qparams)
 {
-    struct forms f = forms_of(HEAD "%10 : u8[1,2,2,2] = QuantizeLinear(%1, %2, %3)\n"
-                                   "const %11 \"shape\" i64[2] = {1, 8}\n"
-                                   "%12 : u8[1,8] = Reshape(%10, %11)\n"
-                                   "%13 : u8[1,8] = Clip(%12, %3)\n"
-                                   "const %14 \"pads\" i64[4] = {0, 1, 0, 1}\n"
-                                   "%15 : u8[1,10] = Pad(%13, %14, %3)\n"
-                                   "%16 : f32[1,10] = DequantizeLinear(%15, %2, %3)\n"
-                                   "output \"y\" %16\n");
+    FORMS f = forms_of(HEAD "%10 : u8[1,2,2,2] = QuantizeLinear(%1, %2, %3)\n"
+                            "const %11 \"shape\" i64[2] = {1, 8}\n"
+                            "%12 : u8[1,8] = Reshape(%10, %11)\n"
+                            "%13 : u8[1,8] = Clip(%12, %3)\n"
+                            "const %14 \"pads\" i64[4] = {0, 1, 0, 1}\n"
+                            "%15 : u8[1,10] = Pad(%13, %14, %3)\n"
+                            "%16 : f32[1,10] = DequantizeLinear(%15, %2, %3)\n"
+                            "output \"y\" %16\n");
     cr_expect(strstr(f.text, "u8[1,8] @1 = Reshape("), "%s", f.text);
     cr_expect(strstr(f.text, "u8[1,8] @1 = Relu("), "a cut at the zero point is relu\n%s", f.text);
     cr_expect(strstr(f.text, "u8[1,10] @1 = Pad("), "%s", f.text);
-    release(&f);
 }
 
 Test(canonical, integers_that_are_numbers_are_left_alone)
 {
-    struct forms f = forms_of(HEAD "%10 : u8[1,2,2,2] = QuantizeLinear(%1, %2, %3)\n"
-                                   "%11 : f32[1,2,2,2] = Cast(%10) {to=1}\n"
-                                   "%12 : f32[1,2,2,2] = DequantizeLinear(%10, %2, %3)\n"
-                                   "output \"numbers\" %11\n"
-                                   "output \"values\" %12\n");
+    FORMS f = forms_of(HEAD "%10 : u8[1,2,2,2] = QuantizeLinear(%1, %2, %3)\n"
+                            "%11 : f32[1,2,2,2] = Cast(%10) {to=1}\n"
+                            "%12 : f32[1,2,2,2] = DequantizeLinear(%10, %2, %3)\n"
+                            "output \"numbers\" %11\n"
+                            "output \"values\" %12\n");
     HOLD(count(f.produced, QC_OP_QuantizeLinear) == 1, count(f.produced, QC_OP_DequantizeLinear) == 1,
          count(f.produced, QC_OP_Quantize) == 0);
-    release(&f);
 }
 
 /* Two layers on integers; the integers of the input, of the first layer and of the result belong to the interface. */
@@ -226,7 +216,7 @@ Test(canonical, integers_that_are_numbers_are_left_alone)
 
 Test(canonical, integers_of_the_interface_are_read_and_written_by_integer_layers)
 {
-    struct forms f = forms_of(INTEGER_INTERFACE);
+    FORMS f = forms_of(INTEGER_INTERFACE);
     cr_expect_eq(count(f.produced, QC_OP_MatMul), 2);
     cr_expect_eq(count(f.produced, QC_OP_Requantize), 2, "%s", f.text);
     cr_expect_eq(count(f.produced, QC_OP_Quantize), 1, "of what is read from the input\n%s", f.text);
@@ -236,22 +226,21 @@ Test(canonical, integers_of_the_interface_are_read_and_written_by_integer_layers
         const struct qc_value *v = qc_value(f.produced, f.produced->outputs[i].value);
         cr_expect(v->type.dtype == QC_U8 && v->type.qparams == QC_REAL);
     }
-    release(&f);
 }
 
 /* The same integers with two meanings: each reading has its own parameters. */
 Test(canonical, integers_of_the_interface_may_be_read_in_two_ways)
 {
-    struct forms f = forms_of("graph \"g\" opset 13\n"
-                              "input %1 \"x\" u8[4]\n"
-                              "const %2 \"half\" f32[] = {0.5}\n"
-                              "const %3 \"two\" f32[] = {2}\n"
-                              "const %4 \"z\" u8[] = {3}\n"
-                              "%5 : f32[4] = DequantizeLinear(%1, %2, %4)\n"
-                              "%6 : f32[4] = DequantizeLinear(%1, %3, %4)\n"
-                              "%7 : f32[4] = Add(%5, %6)\n"
-                              "%8 \"y\" : u8[4] = QuantizeLinear(%7, %3, %4)\n"
-                              "output \"y\" %8\n");
+    FORMS f = forms_of("graph \"g\" opset 13\n"
+                       "input %1 \"x\" u8[4]\n"
+                       "const %2 \"half\" f32[] = {0.5}\n"
+                       "const %3 \"two\" f32[] = {2}\n"
+                       "const %4 \"z\" u8[] = {3}\n"
+                       "%5 : f32[4] = DequantizeLinear(%1, %2, %4)\n"
+                       "%6 : f32[4] = DequantizeLinear(%1, %3, %4)\n"
+                       "%7 : f32[4] = Add(%5, %6)\n"
+                       "%8 \"y\" : u8[4] = QuantizeLinear(%7, %3, %4)\n"
+                       "output \"y\" %8\n");
     cr_expect(strstr(f.text, "Add(") && count(f.produced, QC_OP_Quantize) == 2, "%s", f.text);
     const struct qc_node *add = NULL;
     for (qc_id id = 1; id <= f.produced->node_count; id++)
@@ -262,7 +251,6 @@ Test(canonical, integers_of_the_interface_may_be_read_in_two_ways)
     cr_assert(a && b, "%s", f.text);
     cr_expect_float_eq(a->scale[0], 0.5f, 0);
     cr_expect_float_eq(b->scale[0], 2.0f, 0);
-    release(&f);
 }
 
 /* The scale of an int32 is a product of two, which may be too small for qparams. */
@@ -275,10 +263,9 @@ Test(canonical, scales_that_are_too_small_for_qparams_stay_operators_of_the_file
                 "graph \"g\" opset 13\ninput %%1 \"x\" i32[4]\nconst %%2 \"s\" f32[] = {%s}\n"
                 "%%3 : f32[4] = DequantizeLinear(%%1, %%2)\noutput \"y\" %%3\n",
                 scales[i]);
-        struct forms f = forms_of(text);
+        FORMS f = forms_of(text);
         cr_expect_eq(count(f.produced, QC_OP_DequantizeLinear), 1, "scale %s", scales[i]);
         cr_expect_eq(count(f.produced, QC_OP_Dequantize), 0, "scale %s", scales[i]);
-        release(&f);
     }
 }
 
@@ -297,8 +284,7 @@ Test(canonical, bounds_between_integers_are_real_numbers)
                 "%%6 : u8[4] = QuantizeLinear(%%1, %%2, %%5)\n%%7 : u8[4] = Clip(%%6, %s, %%4)\n"
                 "%%8 : f32[4] = DequantizeLinear(%%7, %%2, %%5)\noutput \"y\" %%8\n",
                 cases[i].high, cases[i].low == 3 ? "%5" : "%3");
-        struct forms f = forms_of(text);
+        FORMS f = forms_of(text);
         cr_expect(strstr(f.text, cases[i].produced), "case %zu: no %s in\n%s", i, cases[i].produced, f.text);
-        release(&f);
     }
 }

@@ -249,14 +249,13 @@ static size_t read_tensors(struct qc_tensor **to, bool *readable, const char *fo
     size_t n = 0;
     for (; n < NODE_CASE_PORTS; n++) {
         char path[4096];
-        unsigned char *bytes;
+        QC_FREED unsigned char *bytes = NULL;
         size_t size;
         struct qc_status st = QC_STATUS_INIT;
         snprintf(path, sizeof path, "%s/test_data_set_0/%s_%zu.pb", folder, kind, n);
         if (!read_file(&bytes, &size, path)) break;
         if (size && !qc_tensor_pb_parse(&to[n], bytes, size, &st))
             *readable = false; /* a sequence, an optional, strings */
-        free(bytes);
     }
     return n;
 }

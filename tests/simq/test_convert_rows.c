@@ -43,7 +43,6 @@ static void check(const struct conversion *t, size_t n, size_t x_step, ptrdiff_t
     static int32_t x[ROWS * (WIDE + 64)];
     static uint8_t y[ROWS * (WIDE + 64)];
     struct random_source random = {n + rows};
-    QC_ARENA_SCOPE *a = qc_arena_new();
     float from_scale[MOST];
     int32_t none[MOST] = {0};
     for (int c = 0; c < MOST; c++) from_scale[c] = t->top / (float)(1 + (t->channels ? c % 11 : 0));
@@ -54,7 +53,7 @@ static void check(const struct conversion *t, size_t n, size_t x_step, ptrdiff_t
                                        .zero_point = &t->zero, .levels = {.lo = t->lo, .hi = t->hi});
     struct qc_convert c;
     MUST(qc_convert_of(&c, (struct qc_convert_end){QC_I32, &from}, (struct qc_convert_end){t->to, &to}, t->low, t->high,
-                       NULL, a, ST));
+                       NULL, test_arena(), ST));
     for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = sum_of(&random);
     memset(y, 0x5a, sizeof y);
     qc_convert_rows(&c, FIRST, y, y_step, x, x_step, rows, n);

@@ -56,9 +56,9 @@ static qc_id input(struct scene *s, const char *name, float *real, int32_t *leve
     return add(s, QC_OP_Quantize, 1, &x, 0, NULL, qparams);
 }
 
-static void begin(struct scene *s, uint64_t seed, enum qc_contract contract)
+static struct scene begin(uint64_t seed, enum qc_contract contract)
 {
-    *s = (struct scene){.random = {seed}, .st = QC_STATUS_INIT, .contract = contract};
+    struct scene scene = {.random = {seed}, .st = QC_STATUS_INIT, .contract = contract}, *s = &scene;
     s->g = qc_graph_new(&s->st);
     s->x = parameters(s);
     s->y = parameters(s);
@@ -66,6 +66,7 @@ static void begin(struct scene *s, uint64_t seed, enum qc_contract contract)
     s->xs = test_quantizer(s->g, "x", QC_I8, false, s->x.scale, s->x.zero_point);
     s->ys = test_quantizer(s->g, "y", QC_I8, false, s->y.scale, s->y.zero_point);
     s->zs = test_quantizer(s->g, "z", QC_I8, false, s->z.scale, s->z.zero_point);
+    return scene;
 }
 
 /* Runs the graph; the result's stored integers are in s->got. */
@@ -111,14 +112,12 @@ static struct qc_requantize_def quantizer_def(const struct scene *s, enum qc_req
 
 static void check_requantize(uint64_t seed, enum qc_contract contract)
 {
-    struct scene s;
+    struct scene s = begin(seed, contract);
     int32_t want[DATA];
     struct qc_requantizer r;
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    begin(&s, seed, contract);
     const qc_id x = input(&s, "x", s.x_real, s.x_level, s.x, s.xs);
     const struct qc_requantize_def d = quantizer_def(&s, QC_FROM_QUANTIZER);
-    cr_assert(qc_requantizer_of(&r, &d, a, &s.st), "%s", s.st.message);
+    cr_assert(qc_requantizer_of(&r, &d, test_arena(), &s.st), "%s", s.st.message);
     for (int i = 0; i < DATA; i++) want[i] = qc_requantize_one(&r, 0, s.x_level[i]);
     run(&s, add(&s, QC_OP_Requantize, 1, &x, 0, NULL, s.zs), DATA);
     expect(&s, "requantize", want, DATA);
@@ -126,14 +125,12 @@ static void check_requantize(uint64_t seed, enum qc_contract contract)
 
 static void check_mean(uint64_t seed, enum qc_contract contract)
 {
-    struct scene s;
+    struct scene s = begin(seed, contract);
     int32_t want[CHANNELS];
     struct qc_requantizer r;
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    begin(&s, seed, contract);
     const qc_id x = input(&s, "x", s.x_real, s.x_level, s.x, s.xs);
     const struct qc_requantize_def d = quantizer_def(&s, QC_FROM_SUM);
-    cr_assert(qc_requantizer_of(&r, &d, a, &s.st), "%s", s.st.message);
+    cr_assert(qc_requantizer_of(&r, &d, test_arena(), &s.st), "%s", s.st.message);
     for (int c = 0; c < CHANNELS; c++) {
         int64_t sum = 0;
         for (int i = 0; i < WIDTH; i++) sum += s.x_level[c * WIDTH + i] - s.x.zero_point;
@@ -147,10 +144,8 @@ static void check_mean(uint64_t seed, enum qc_contract contract)
 static void check_average(uint64_t seed, enum qc_contract contract, bool same)
 {
     enum { OUT = (WIDTH + 2 - 3) / 2 + 1 };
-    struct scene s;
+    struct scene s = begin(seed, contract);
     int32_t want[CHANNELS * OUT];
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    begin(&s, seed, contract);
     if (same) s.z = s.x;
     const qc_id x = input(&s, "x", s.x_real, s.x_level, s.x, s.xs);
     for (int c = 0; c < CHANNELS; c++)
@@ -164,7 +159,7 @@ static void check_average(uint64_t seed, enum qc_contract contract, bool same)
                 }
             struct qc_requantize_def d = quantizer_def(&s, QC_FROM_SUM);
             d.divisor = n;
-            cr_assert(qc_requantizer_of(&r, &d, a, &s.st), "%s", s.st.message);
+            cr_assert(qc_requantizer_of(&r, &d, test_arena(), &s.st), "%s", s.st.message);
             want[c * OUT + o] =
                 same ? (int32_t)qc_average_away(sum + n * s.x.zero_point, n) : qc_requantize_one(&r, 0, sum);
         }
@@ -177,10 +172,9 @@ static void check_average(uint64_t seed, enum qc_contract contract, bool same)
 
 static void check_binary(uint64_t seed, enum qc_contract contract, enum qc_op op, enum qc_qbinary_op binary)
 {
-    struct scene s;
+    struct scene s = begin(seed, contract);
     int32_t want[DATA];
     struct qc_qbinary m;
-    begin(&s, seed, contract);
     const qc_id in[2] = {input(&s, "x", s.x_real, s.x_level, s.x, s.xs),
                          input(&s, "y", s.y_real, s.y_level, s.y, s.ys)};
     const struct qc_affine p[] = {s.x, s.y, s.z};
@@ -205,13 +199,12 @@ static int64_t lost_in_pairs(const int32_t *level, size_t step, const int32_t *w
 
 static void check_conv(uint64_t seed, enum qc_contract contract, bool clamped)
 {
-    struct scene s;
+    struct scene s = begin(seed, contract);
     int32_t want[OUTPUTS * WIDTH], w_level[OUTPUTS * CHANNELS];
     float w[OUTPUTS * CHANNELS], scale[OUTPUTS];
     int32_t zero[OUTPUTS] = {0};
     struct qc_requantizer r;
     QC_ARENA_SCOPE *a = qc_arena_new();
-    begin(&s, seed, contract);
     for (int c = 0; c < OUTPUTS; c++) scale[c] = 0.01f * (1.1f + random_real(&s.random));
     for (int i = 0; i < OUTPUTS * CHANNELS; i++) {
         w_level[i] = (int32_t)random_int(&s.random, -127, 127);
@@ -253,12 +246,11 @@ static void check_conv(uint64_t seed, enum qc_contract contract, bool clamped)
 /* int32 numbers that are dequantized and quantized: into the same qparams, or into two, whose sum is taken. */
 static void check_wide(uint64_t seed, enum qc_contract contract, bool twice)
 {
-    struct scene s;
+    struct scene s = begin(seed, contract);
     int32_t wide[DATA], want[DATA];
     struct qc_requantizer r[2];
     struct qc_qbinary sum;
     QC_ARENA_SCOPE *a = qc_arena_new();
-    begin(&s, seed, contract);
     const struct qc_shape shape = qc_shape_of(3, (const int64_t[]){1, CHANNELS, WIDTH}), scalar = {.rank = 0};
     const float scale = s.x.scale / 1024;
     const struct qc_affine to[] = {s.z, s.y, s.z};
@@ -314,7 +306,6 @@ Test(contracts, channels_with_zero_points_of_their_own_are_read_back)
 {
     static const enum qc_dtype stored[] = {QC_U8, QC_I8, QC_U16, QC_I16};
     for (size_t k = 0; k < sizeof stored / sizeof *stored; k++) {
-        QC_ARENA_SCOPE *a = qc_arena_new();
         struct random_source random = {k + 1};
         const struct qc_dtype_info *t = qc_dtype_info(stored[k]);
         const struct qc_shape shape = qc_shape_of(2, (const int64_t[]){WIDTH, CHANNELS});
@@ -333,7 +324,7 @@ Test(contracts, channels_with_zero_points_of_their_own_are_read_back)
                                to = FIELDS(.identity = true, .count = 1, .scale = (const float[]){1},
                                            .zero_point = (const int32_t[]){0});
         MUST(qc_convert_of(&c, (struct qc_convert_end){stored[k], &from}, (struct qc_convert_end){QC_F32, &to},
-                           -INFINITY, INFINITY, NULL, a, ST));
+                           -INFINITY, INFINITY, NULL, test_arena(), ST));
         for (int i = 0; i < WIDTH; i++)
             qc_convert_run(&c, 0, got + i * CHANNELS,
                            (const char *)x->data + (size_t)(i * CHANNELS) * qc_dtype_size(stored[k]), CHANNELS);

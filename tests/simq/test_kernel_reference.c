@@ -83,7 +83,7 @@ Test(kernel, gives_what_numpy_and_onnx_runtime_give)
     MUST(qc_file_read(&data, &size, QC_TEST_SOURCE "/tests/simq/kernel_reference.txt", a, ST));
     struct entry e;
     for (const char *text = next_case(&e, data); text; text = next_case(&e, text)) {
-        struct qc_graph *g = test_graph(e.graph);
+        OWN(qc_graph) *g = test_graph(e.graph);
         count++;
         for (enum memory m = MEMORY_ROW; m < MEMORY_COUNT; m++) {
             struct qc_status s = QC_STATUS_INIT;
@@ -91,7 +91,6 @@ Test(kernel, gives_what_numpy_and_onnx_runtime_give)
             cr_log_error("%s", s.message);
             failed++;
         }
-        qc_graph_free(g);
         free_entry(&e);
     }
     free_entry(&e);

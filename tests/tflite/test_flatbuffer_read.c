@@ -117,7 +117,7 @@ Test(flatbuffer_read, a_table_inside_itself_is_refused)
 Test(flatbuffer_read, no_more_tables_than_the_file_has_room_for)
 {
     enum { FRIENDS_COUNT = 1000, SIZE = 64 + 4 * FRIENDS_COUNT };
-    unsigned char *bytes = calloc(1, SIZE);
+    QC_FREED unsigned char *bytes = calloc(1, SIZE);
     struct qc_status st;
     struct qc_fb_table root;
     cr_assert_not_null(bytes);
@@ -132,7 +132,6 @@ Test(flatbuffer_read, no_more_tables_than_the_file_has_room_for)
         memcpy(bytes + 36 + 4 * i, &back, sizeof back);
     }
     cr_assert(!open_bytes(&root, bytes, SIZE, &st));
-    free(bytes);
 }
 
 Test(flatbuffer_read, every_truncation_is_refused)
@@ -140,10 +139,9 @@ Test(flatbuffer_read, every_truncation_is_refused)
     for (size_t n = 0; n < sizeof ann; n++) {
         struct qc_status st;
         struct qc_fb_table root;
-        unsigned char *copy = malloc(n ? n : 1);
+        QC_FREED unsigned char *copy = malloc(n ? n : 1);
         cr_assert_not_null(copy);
         memcpy(copy, ann, n);
         cr_expect(!open_bytes(&root, copy, n, &st), "%zu bytes", n);
-        free(copy);
     }
 }
