@@ -294,7 +294,8 @@ Test(equalize, rows_and_columns_take_equal_shares)
         "f32[2,2,1,1] = {0.5, 2, -0.25, 1}\n"
         "%4 \"c\" = Conv(%1, %2)\n%5 \"r\" = Relu(%4)\n%6 \"y\" = Conv(%5, %3)\noutput \"y\" %6\n";
     struct qc_equalized info;
-    OWN(qc_graph) *g = test_graph(text), *e = equalized(&info, g, "shares", 1e-6);
+    OWN(qc_graph) *g = test_graph(text), *e = NULL;
+    MUST(qc_equalize(&e, &info, g, QC_EQUALIZE_ALL, ST));
     double row[2], column[2];
     for (size_t c = 0; c < 2; c++) {
         row[c] = magnitude(e, "w1", 2 * c, 1, 2);
