@@ -402,9 +402,9 @@ bool qc_place_by_latency(struct qc_json **out, struct qc_candidate *c, double jo
     const bool ok = begin_search(&s, st) && search_placement(&s, st);
     qc_candidate_free(s.integers);
     if (s.folder) remove_folder(&s);
-    const struct qc_partition *p = c->network->partition;
-    const struct qc_options *o = c->scheme.options;
-    if (ok) {
+    if (ok) { /* else there may be no network */
+        const struct qc_partition *p = c->network->partition;
+        const struct qc_options *o = c->scheme.options;
         const bool all_float = c->scheme.may_be_float = !p->matches.count && !p->weight_only_count;
         struct qc_json *placement =
             all_float ? qc_json_null() : QC_JSON("prefer %s", qc_options_text(o, QC_OPTION_PREFER));

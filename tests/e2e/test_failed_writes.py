@@ -226,6 +226,14 @@ def test_a_change_fails(name, job):
     assert codes["kill", KILLED] and codes["from", MACHINE], codes
 
 
+def test_layers_of_a_measured_network_are_not_written(job):
+    """The search of --benchmark builds networks. It crashed if the rounded layers of one could not be saved."""
+    one = job("benchmark")
+    assert one.run("at=0").returncode == 0
+    last = max(k for k, (kind, path, _) in enumerate(one.changes(), 1) if kind == "write" and path.endswith("c.h5.layers"))
+    assert one.check(f"at={last}") == (MACHINE, None)
+
+
 def test_saving_a_checkpoint_fails(job):
     """SIGTERM at the first change: the job saves its checkpoint and ends."""
     one = job("checkpoint")
