@@ -260,8 +260,8 @@ bool qc_dataset_record(const struct qc_dataset *ds, size_t input, size_t unit, c
 struct qc_dataset_scratch;
 bool qc_dataset_scratch_new(struct qc_dataset_scratch **out, struct qc_status *st);
 void qc_dataset_scratch_free(struct qc_dataset_scratch *s); /* NULL-safe */
-/* Units that are read with these buffers are cached (qc_dataset_keep) only if all units fit: each is read once, and the
-   cache is for the units of trials. */
+/* Units that are read with these buffers are not cached (qc_dataset_keep): each is read once, and the cache is for the
+   units of trials. */
 void qc_dataset_scratch_passes(struct qc_dataset_scratch *s);
 
 /* Reads one unit of one input: qc_dataset_unit_bytes bytes at out, row-major, in the input's type, preprocessed. Float

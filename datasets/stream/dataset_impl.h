@@ -105,7 +105,6 @@ struct qc_dataset {
     struct qc_scratch_file *recording; /* of states; NULL: none */
     size_t recorded;                   /* units of the file whose states it holds: the first ones */
     struct qc_memo *kept;              /* of units; NULL: none */
-    bool keeps_all;                    /* it has room for all of them */
 };
 
 /* Returns the index in the file of a chosen unit. */

@@ -15,7 +15,7 @@ struct qc_dataset_scratch {
     struct qc_packet packet;
     void *turned; /* values in the tensor's order of axes */
     size_t turned_capacity;
-    bool passes; /* units read with it are cached only if all fit */
+    bool passes; /* units read with it are not cached */
 };
 
 void qc_dataset_free(struct qc_dataset *ds)
@@ -444,9 +444,6 @@ enum { KEPT_BYTES = 16 << 20 };
 bool qc_dataset_keep(struct qc_dataset *ds, struct qc_memo_budget *budget, struct qc_status *st)
 {
     const struct qc_memo_options o = {.most = KEPT_BYTES, .budget = budget, .free = free};
-    size_t each = 0;
-    for (size_t i = 0; i < ds->binding_count; i++) each += ds->bindings[i].file_bytes;
-    ds->keeps_all = each <= KEPT_BYTES / (ds->all_units + 1);
     return ds->kept || (!ds->reader && !ds->own) || qc_memo_new(&ds->kept, &o, st);
 }
 
@@ -491,8 +488,7 @@ static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding,
     if (!plain) {
         if (!read_unchanged(&plain, out, ds, binding, unit, scratch, st)) return false;
         const bool again = b->array && qc_memory_array_copies(b->array); /* reading costs no more than copying */
-        if (ds->kept && !b->set.sizes && !again && (!scratch->passes || ds->keeps_all))
-            keep_unit(ds->kept, key, plain, b->file_bytes);
+        if (ds->kept && !b->set.sizes && !again && !scratch->passes) keep_unit(ds->kept, key, plain, b->file_bytes);
     }
     if (plain == out) return true;
     if (b->axes != QC_AXES_AS_THEY_ARE) {
