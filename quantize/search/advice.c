@@ -225,10 +225,11 @@ static bool try_idea(struct advice *out, struct trying *t, const struct qc_idea 
     if (!change_of(&change, t, idea, st)) return false;
     t->left -= work;
     t->tried++;
-    const bool ok =
-        qc_candidate_derive(&then, t->c, &change, idea->anew ? QC_ANOTHER_FORM : QC_SAME_FORM, &why) &&
-        judge_idea(out, t, then->network, idea, cheaper, a, &why) &&
-        (!out->json || (score_idea(out, t, then->network, a, &why) && describe(out, t, idea, &change, &why)));
+    const bool ok = qc_candidate_derive(&then, t->c, &change, idea->anew ? QC_ANOTHER_FORM : QC_SAME_FORM, &why) &&
+                    judge_idea(out, t, then->network, idea, cheaper, a, &why) &&
+                    (!out->json || (score_idea(out, t, then->network, a, &why) &&
+                                    qc_change_settle(&change, then->network, t->net->arena, &why) &&
+                                    describe(out, t, idea, &change, &why)));
     qc_candidate_free(then);
     if (!always && out->raced) t->left -= t->work.quantized * 2 * QC_ADVICE_UNITS;
     if (ok) return true;

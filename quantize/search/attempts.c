@@ -149,8 +149,10 @@ bool qc_attempts_end(struct qc_json **out, struct qc_standing *has, struct qc_at
                 "float at its price; --prefer integers quantizes it",
                 t->steps[0].sqnr_db);
     } else if (t->best) {
-        change = &t->change;
-        if (!qc_job_command(&command, c->setup->in, t->base.options, change, c->arena, st)) return false;
+        struct qc_change told = *(change = &t->change);
+        if (!qc_change_settle(&told, c->network, c->arena, st) ||
+            !qc_job_command(&command, c->setup->in, t->base.options, &told, c->arena, st))
+            return false;
     }
     struct qc_json *steps = qc_json_array(),
                    *o = QC_JSON("max_drop %g min_sqnr %g max_nll %g met %hhd", t->demand->max_drop, t->demand->min_sqnr,

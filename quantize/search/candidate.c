@@ -117,6 +117,12 @@ bool qc_candidate_settle(struct qc_candidate *c, struct qc_status *st)
     return true;
 }
 
+bool qc_change_settle(struct qc_change *change, const struct qc_network *made, struct qc_arena *a, struct qc_status *st)
+{
+    return !qc_network_weights_alone(made) || made->scheme.options->method.effort == QC_EFFORT_LOW ||
+           qc_change_add(change, "effort", "low", a, st);
+}
+
 void qc_candidate_free(struct qc_candidate *c)
 {
     if (!c) return;

@@ -53,4 +53,8 @@ void qc_candidate_adopt(struct qc_candidate *c, struct qc_candidate *rival);
 /* Ends the search for free changes: commands that are made from the scheme have --effort low, so that they repeat
    this network without a search. */
 bool qc_candidate_settle(struct qc_candidate *c, struct qc_status *st);
+/* Adds --effort low to a change that left a network with quantized weights alone: the job of its command would search
+   their ranges (quantize/search/free_ideas.c), and make another network. */
+bool qc_change_settle(struct qc_change *change, const struct qc_network *made, struct qc_arena *a,
+                      struct qc_status *st);
 void qc_candidate_free(struct qc_candidate *c); /* NULL-safe */
