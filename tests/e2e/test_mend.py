@@ -33,24 +33,24 @@ def unlike(tmp_path):
 
 @pytest.fixture
 def hopeless(tmp_path):
-    return unlike_job(tmp_path, 8, 2)  # no other convolution: in float nothing is left to quantize
+    return unlike_job(tmp_path, 8, 2, 32)  # no other convolution: in float nothing is left to quantize
 
 
 def loudness(samples, decades):
     return 10.0 ** -np.linspace(0, decades, samples)[:, None, None, None]
 
 
-def unlike_job(tmp_path, decades, count):
+def unlike_job(tmp_path, decades, count, width=WIDTH):
     """A convolution and a normalisation: samples are loud or quiet, by many powers of ten, and all count as much."""
-    first, second = (R.normal(size=(WIDTH, WIDTH, 3, 3)).astype(np.float32) for _ in range(2))
-    constants = {"w": first, "v": second, "one": np.ones(WIDTH, np.float32), "zero": np.zeros(WIDTH, np.float32)}
+    first, second = (R.normal(size=(width, width, 3, 3)).astype(np.float32) for _ in range(2))
+    constants = {"w": first, "v": second, "one": np.ones(width, np.float32), "zero": np.zeros(width, np.float32)}
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"], name="wide", kernel_shape=[3, 3]),
         helper.make_node("InstanceNormalization", ["a", "one", "zero"], ["b"], name="norm", epsilon=1e-20),
         helper.make_node("Conv", ["b", "v"], ["y"], name="narrow", kernel_shape=[3, 3]),
     ]
-    save(tmp_path / "unlike.onnx", nodes[:count], constants, (WIDTH, 10, 10), nodes[count - 1].output[0])
-    x = R.normal(size=(24, WIDTH, 10, 10)) * loudness(24, decades)
+    save(tmp_path / "unlike.onnx", nodes[:count], constants, (width, 10, 10), nodes[count - 1].output[0])
+    x = R.normal(size=(24, width, 10, 10)) * loudness(24, decades)
     np.savez(tmp_path / "x.npz", x=x.astype(np.float32))
     return ["--data", "x.npz", "unlike.onnx", "-o", "q.onnx", "--json", "--no-report"]
 

@@ -134,6 +134,7 @@ def test_a_linear_resize_between_integers(mode, case):
     c.near(30)
 
 
+@pytest.mark.integers
 def test_a_weight_that_the_graph_reshapes(case):
     """onnxruntime 28491: Reshape of a dequantized int8 constant gives 0 for negative numbers."""
     c = case("k = Reshape (w, shape) t = Transpose (k) y = MatMul (x, t)", {"w": (4, 4, 12), "shape": np.int64([16, 12])}, "float[n, 12] x", x=ROWS)
@@ -241,6 +242,7 @@ def test_zero_points_that_are_vectors_of_one_element(shape, case):
     c.near()
 
 
+@pytest.mark.integers
 def test_a_product_whose_pairs_saturate(case):
     """onnxruntime 16105: QGemm on processors without VNNI adds pairs in 16 bits."""
     c = case("y = Gemm (x, w)", {"w": np.where(np.arange(96).reshape(12, 8) % 3, 0.5, -0.01).astype("f4")}, "float[n, 12] x", x=np.abs(ROWS) + 1)

@@ -180,10 +180,11 @@ def test_rounding_to_nearest_gains_too(qcalib, model, tmp_path):
     )
 
 
+@pytest.mark.integers
 def test_statistics_are_as_good_as_data(qcalib, model, tmp_path):
     quantize(qcalib, model, "data.onnx")
     qcalib("collect", "--data", "data.h5", "-o", "s.h5", model)
-    qcalib("--stats", "s.h5", *OFF, "--no-report", "-o", "stats.onnx", model)
+    qcalib("--stats", "s.h5", "--data", "data.h5", *OFF, "--no-report", "-o", "stats.onnx", model)
     assert (tmp_path / "data.onnx").read_bytes() == (tmp_path / "stats.onnx").read_bytes()
 
 

@@ -205,6 +205,7 @@ def test_run_and_compare_are_in_sequence(network, qcalib, tmp_path):
     assert seen == pytest.approx(sqnr(wanted, got, output), abs=0.5)
 
 
+@pytest.mark.integers
 def test_the_report_measures_in_sequence(qcalib, tmp_path):
     """The last steps of a network that only adds up show the errors of all steps."""
     nodes = [node("Gemm", ["x", "w"], "g"), node("Relu", ["g"], "f"), node("Add", ["s", "f"], "t")]

@@ -5,6 +5,7 @@ import h5py
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 
@@ -24,6 +25,7 @@ def network(path):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
+@pytest.mark.integers
 def test_signs_of_channels_make_no_difference(qcalib, tmp_path):
     network(tmp_path / "m.onnx")
     samples = np.random.default_rng(9).normal(size=(8, 2, 6, 6)).astype(np.float32)
