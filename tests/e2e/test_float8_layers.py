@@ -110,3 +110,10 @@ def test_advice_is_to_leave_inputs_in_float(qcalib, model):
     _, report = quantize(qcalib, model, "--advice", "on")
     assert report["advice"] and all("16" not in a["action"] for a in report["advice"])
     assert any("--activation-type=none:first" in a["command"] for a in report["advice"])
+
+
+@pytest.mark.bad_input  # with sanitizers: values behind the end of an array were read
+def test_functions_of_a_network_that_is_simulated_anew(qcalib, data, tmp_path):
+    """Centring makes another graph, with more values than the one whose shapes are known."""
+    model, samples = data / "models/gpt_kjv_chars.onnx", data / "kjv_calib96.h5"
+    qcalib("-q", "--no-report", "--advice", "off", "--samples", 2, "--data", samples, *FLOAT8, "-o", "q.onnx", model)
