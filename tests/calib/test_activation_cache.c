@@ -65,11 +65,11 @@ Test(frontier, keeps_units)
     static const int64_t sizes[VALUES][4] = {{1, 3, 5, 7}, {1, 12, 30, 41}, {1, 16, 64, 32}};
     for (int how = 0; how < 16; how++) {
         const bool reuse = how & 1, spilled = how & 2, last_axis = how & 4, mapped = how & 8;
-        OWN(qc_activation_cache) *f = NULL;
         struct qc_shape shapes[VALUES];
         size_t n[VALUES];
         qc_id values[VALUES], qparams_of[2];
         OWN(qc_graph) *g = make_graph(values, qparams_of, ST);
+        OWN(qc_activation_cache) *f = NULL;
         MUST(qc_activation_cache_new(&f, g, UNITS, reuse, mapped ? 0 : SIZE_MAX, ST));
         for (size_t k = 0; k < VALUES; k++) {
             shapes[k] = qc_shape_of(4, sizes[k]);
@@ -96,10 +96,10 @@ Test(frontier, keeps_units)
 Test(frontier, keeps_floats_of_eight_bits)
 {
     enum { CODES = 256 };
-    OWN(qc_activation_cache) *f = NULL;
     const struct qc_shape shape = QC_SHAPE(CODES);
     const struct qc_qparams def = {.name = "q", .dtype = QC_F8E4M3, .symmetry = QC_SYMMETRIC};
     OWN(qc_graph) *g = qc_graph_new(ST);
+    OWN(qc_activation_cache) *f = NULL;
     const qc_id v = g ? qc_graph_add_input(g, "x", QC_F32, &shape, ST) : 0,
                 q = v ? qc_graph_add_quantizer(g, &def, ST) : 0;
     float x[CODES], y[CODES];

@@ -141,8 +141,8 @@ static void lower_case(const char *name, int number)
     struct pass_setup setup = PASS_SETUP;
     OWN(qc_graph) *g = passes_case_graph(name);
     for (int variant = 0; variant < 4; variant++) {
-        PASSES p;
         if ((size_t)(number + variant) % test_one_of(1, 2)) continue;
+        PASSES p;
         setup.scheme.weight.per_channel = variant != 1;
         setup.scheme.activation.dtype = variant == 2 ? QC_I8 : variant == 3 ? QC_U16 : QC_U8;
         setup.scheme.weight.dtype = variant == 3 ? QC_I4 : QC_I8;
