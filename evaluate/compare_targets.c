@@ -15,22 +15,14 @@ static bool options_of(struct qc_options *q, const struct qc_options *o, const c
     if (!qc_options_init(q, QC_COMMAND_quantize, o->arena, st) || !qc_options_set(q, QC_OPTION_TARGET, target, st) ||
         !qc_options_set(q, QC_OPTION_ADVICE, "off", st) || !qc_options_set(q, QC_OPTION_FORMAT, "qdq", st))
         return false;
-    if (o->data.stats && !qc_options_set(q, QC_OPTION_METHOD, "mse", st))
-        return false; /* o->data is for the comparison */
-    q->data.stats = o->data.stats;
-    q->data.file = o->data.stats ? NULL : o->data.file;
-    q->data.inputs = o->data.inputs;
-    q->data.states = o->data.states;
-    q->data.preprocess = o->data.preprocess;
-    q->data.image = o->data.image;
-    q->data.samples = o->data.samples;
-    q->data.seed = o->data.seed;
+    q->data = o->data;
+    if (o->data.stats) {
+        q->data.file = NULL; /* the samples are for the comparison */
+        if (!qc_options_set(q, QC_OPTION_METHOD, "mse", st)) return false;
+    }
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) q->given[same[i]] = o->given[same[i]];
-    q->run.threads = o->run.threads;
-    q->run.memory_limit = o->run.memory_limit;
-    q->data.follow_links = o->data.follow_links;
+    q->run = o->run;
     q->graph.kernels = o->graph.kernels;
-    q->data.strict = o->data.strict;
     return true;
 }
 

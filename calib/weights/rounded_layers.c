@@ -235,7 +235,7 @@ static bool begin_rounded_file(struct qc_rounded_file *f, struct qc_status *st)
 }
 
 /* Two processes that write one file would take each other's layers. A process that this one forks does not keep the
- * lock. */
+   lock. */
 static bool lock_rounded_file(const struct qc_rounded_file *f, struct qc_status *st)
 {
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

@@ -26,6 +26,14 @@ bool qc_network_store_nearest(struct qc_graph **out, const struct qc_network *ne
     return qc_store_weights(out, net->simulated, forms, qc_evaluate, st);
 }
 
+static bool same_scales(const struct qc_qparams *a, const struct qc_qparams *b)
+{
+    bool same = a->count == b->count;
+    for (size_t i = 0; same && i < a->count; i++)
+        same = !(a->scale[i] < b->scale[i] || a->scale[i] > b->scale[i]) && a->zero_point[i] == b->zero_point[i];
+    return same;
+}
+
 /* Takes over the weights that --method auto rounded, since their grid does not depend on the ranges of activations. If
    *taken, net->rounded and net->weight_rounding hold them, with the activation parameters of net->simulated, which is
    bound. *taken is false if a weight scale changed, for its bias or for a narrow accumulator. */
@@ -35,14 +43,7 @@ static bool network_take_rounded(bool *taken, struct qc_network *net, struct qc_
     *taken = m && m->rounded;
     for (qc_id s = 1; *taken && s <= net->simulated->qparams_count; s++) {
         const struct qc_qparams *q = &net->simulated->qparams_of[s];
-        if (q->is_weight && q->state == QC_QPARAMS_BOUND) {
-            const struct qc_qparams *b = &m->rounded->qparams_of[s];
-            bool same = q->count == b->count;
-            for (size_t i = 0; same && i < q->count; i++)
-                same =
-                    !(q->scale[i] < b->scale[i] || q->scale[i] > b->scale[i]) && q->zero_point[i] == b->zero_point[i];
-            *taken = same;
-        }
+        if (q->is_weight && q->state == QC_QPARAMS_BOUND) *taken = same_scales(q, &m->rounded->qparams_of[s]);
     }
     for (qc_id s = 1; *taken && s <= net->simulated->qparams_count; s++) {
         const struct qc_qparams *q = &net->simulated->qparams_of[s];

@@ -80,7 +80,7 @@ void qc_plain_free(struct qc_plain *plain); /* NULL-safe */
 /* Adapts chosen parameters to the limits of a target (rewrite/language/target.h). */
 
 /* Sets the parameters that the target fixes for results of an operator, and the type of symmetric data with negative
-   values; then calls qc_keep_runtime_limits if ONNX Runtime runs the file. g: simulated, bound. */
+   values, and the scales that kernels of ONNX Runtime accept if it runs the file. g: simulated, bound. */
 bool qc_keep_target_limits(struct qc_graph *g, const struct qc_target *t, struct qc_status *st);
 
 /* Rounds the biases of accumulators to 8 bits for a target with `bias int8` (qc_short_bias_shift). *out: a copy of g

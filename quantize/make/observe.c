@@ -238,6 +238,22 @@ static bool check_given(struct qc_network *net, struct qc_status *st)
     return true;
 }
 
+/* Warns if one scale per weight is too coarse for channels of very different magnitudes. Not after equalization: there
+   such channels are small in the layers that read them, too. */
+static bool warn_spread(struct qc_network *net, struct qc_status *st)
+{
+    struct qc_channel_imbalance s;
+    char label[QC_LABEL];
+    if (net->form->equalized) return true;
+    if (!qc_weight_imbalance(&s, net->simulated, st) || !s.layers) return st->code == QC_OK;
+    const struct qc_node *n = &net->simulated->nodes[s.worst];
+    qc_warn(net->listener->warnings,
+            "one scale per weight is too coarse for %zu layer%s: in '%s' %zu of %zu output channels stay below 1/100 "
+            "of the largest weight; use --equalize on, or --per-channel",
+            s.layers, s.layers == 1 ? "" : "s", qc_node_label(label, net->simulated, n), s.small, s.channels);
+    return true;
+}
+
 static bool simulate(struct qc_network *net, struct qc_status *st)
 {
     struct qc_calibration_options *c = &net->scheme.calibration;
@@ -249,18 +265,7 @@ static bool simulate(struct qc_network *net, struct qc_status *st)
                        "--method %s needs whole tensors, not channels; give another method, or leave out "
                        "--per-channel=activations",
                        c->activation->name);
-    /* Warns if one scale per weight is too coarse for channels of very different magnitudes. Not after equalization:
-   there such channels are small in the layers that read them, too. */
-    struct qc_channel_imbalance s;
-    char label[QC_LABEL];
-    if (net->form->equalized) return true;
-    if (!qc_weight_imbalance(&s, net->simulated, st) || !s.layers) return st->code == QC_OK;
-    const struct qc_node *n = &net->simulated->nodes[s.worst];
-    qc_warn(net->listener->warnings,
-            "one scale per weight is too coarse for %zu layer%s: in '%s' %zu of %zu output channels stay below 1/100 "
-            "of the largest weight; use --equalize on, or --per-channel",
-            s.layers, s.layers == 1 ? "" : "s", qc_node_label(label, net->simulated, n), s.small, s.channels);
-    return true;
+    return warn_spread(net, st);
 }
 
 /* ---- Statistics ---- */

@@ -33,6 +33,18 @@ static bool is_bound(const struct qc_graph *g, qc_id qparams)
            g->qparams_of[qparams].state == QC_QPARAMS_BOUND && g->qparams_of[qparams].count == 1;
 }
 
+/* Returns the qparams that the result of a node is stored in, by itself or by a Quantize that reads it; 0: none. */
+static qc_id stored_as(const struct qc_graph *g, const struct qc_uses *uses, const struct qc_node *n)
+{
+    const struct qc_use_list readers = qc_all_uses(uses, n->outputs);
+    qc_id qparams = g->values[n->outputs].type.qparams;
+    for (size_t i = 0; !qparams && i < readers.count; i++) {
+        const struct qc_node *r = readers.of[i].node ? &g->nodes[readers.of[i].node] : NULL;
+        if (r && r->op == QC_OP_Quantize) qparams = g->values[r->outputs].type.qparams;
+    }
+    return qparams;
+}
+
 static struct mean mean_of(const struct qc_graph *g, const struct qc_uses *uses, qc_id id)
 {
     const struct qc_node *n = &g->nodes[id];
@@ -41,13 +53,7 @@ static struct mean mean_of(const struct qc_graph *g, const struct qc_uses *uses,
     const struct qc_type *x = &g->values[n->inputs[0]].type;
     const struct qc_node *read = x->qparams ? NULL : qc_node_of(g, n->inputs[0]);
     m.from = read && read->op == QC_OP_Dequantize ? g->values[read->inputs[0]].type.qparams : x->qparams;
-    const struct qc_use_list readers = qc_all_uses(uses, n->outputs);
-    qc_id qparams = g->values[n->outputs].type.qparams;
-    for (size_t i = 0; !qparams && i < readers.count; i++) {
-        const struct qc_node *r = readers.of[i].node ? &g->nodes[readers.of[i].node] : NULL;
-        if (r && r->op == QC_OP_Quantize) qparams = g->values[r->outputs].type.qparams;
-    }
-    m.to = qparams;
+    m.to = stored_as(g, uses, n);
     m.plane = plane_of(&x->shape);
     if (m.plane > 0 && is_bound(g, m.from) && is_bound(g, m.to)) m.node = id;
     return m;
@@ -91,6 +97,9 @@ static bool for_each_beyond(const struct qc_graph *g, beyond_fn *beyond, void *u
     return ok;
 }
 
+/* Changes the scale of a result so that the kernels accept it. A mean far below its values gets the scale of the values
+   divided by 256 times their number. A mean that is 0 in every sample gets the scale of the values. Parameters from the
+   model stay. Unknown shapes are not checked, here and below. */
 static bool mend_scale(void *user, const struct mean *m, float by, struct qc_status *st)
 {
     struct qc_graph *g = user;

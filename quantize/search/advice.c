@@ -127,8 +127,7 @@ static bool is_free(const struct trying *t, const struct qc_cost *cost, const st
 }
 
 /* Measures the network of an idea. Returns its measurements in out->json if it gains at least QC_ADVICE_GAIN_DB (with
-   `cheaper`: loses at most 1 dB) on the samples of the report, and in the race, and if it has a price; else NULL.
- */
+   `cheaper`: loses at most 1 dB) on the samples of the report and in the race, and if it has a price; else NULL. */
 static bool judge_idea(struct advice *out, struct trying *t, const struct qc_network *made, const struct qc_idea *idea,
                        bool cheaper, struct qc_arena *a, struct qc_status *st)
 {

@@ -149,7 +149,8 @@ bool qc_attempts_end(struct qc_json **out, struct qc_standing *has, struct qc_at
                 "float at its price; --prefer integers quantizes it",
                 t->steps[0].sqnr_db);
     } else if (t->best) {
-        struct qc_change told = *(change = &t->change);
+        struct qc_change told = t->change; /* may get an option more */
+        change = &t->change;
         if (!qc_change_settle(&told, c->network, c->arena, st) ||
             !qc_job_command(&command, c->setup->in, t->base.options, &told, c->arena, st))
             return false;

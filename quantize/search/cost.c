@@ -90,8 +90,9 @@ static int64_t time_of_constant(const struct timed *t, const struct qc_node *deq
     bool rows = true;
     for (size_t i = 0; all && i < readers.count; i++) {
         const struct qc_node *n = &g->nodes[readers.of[i].node];
-        rows = rows && takes_rows(n, dequantize->outputs);
-        if (takes_rows(n, dequantize->outputs))
+        if (!takes_rows(n, dequantize->outputs))
+            rows = false;
+        else
             time += 2 * qc_time_to_convert(t->on, g, n->outputs, QC_CONVERT_FROM_8, false);
     }
     return rows ? time : time + all;

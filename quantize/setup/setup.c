@@ -204,8 +204,10 @@ static bool normalise(struct qc_setup *s, struct qc_warnings *w, struct qc_statu
                     (s->options->graph.bias != QC_BIAS_NARROWED || set_apart(s, "bias_apart.rules", st)) &&
                     name_values(s->normalised, st) &&
                     (s->of_body || qc_judge_before_ordering(&judged, s->normalised, st));
-    if (judged) qc_graph_free(s->normalised);
-    if (judged) s->normalised = judged;
+    if (judged) {
+        qc_graph_free(s->normalised);
+        s->normalised = judged;
+    }
     return ok;
 }
 

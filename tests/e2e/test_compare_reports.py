@@ -14,7 +14,7 @@ def make_jobs(qcalib, examples, folder):
     model = onnx.load(str(examples / "digits_cnn.onnx"))
     model.doc_string = "another model"
     onnx.save(model, str(folder / "other.onnx"))
-    common = ["quantize", "-q", "--advice=off", "--data", examples / "digits_calib.h5", "--samples=40"]
+    common = ["quantize", "-q", "--advice=off", "--prefer=integers", "--data", examples / "digits_calib.h5", "--samples=40"]
     score = ["--eval", examples / "digits_test.h5"]
     own = examples / "digits_cnn.onnx"
     for name, arguments in {
@@ -40,7 +40,6 @@ def changed(jobs, tmp_path, change):
     return tmp_path / "changed.json"
 
 
-@pytest.mark.integers
 def test_figures_options_and_layers_are_those_of_the_reports(qcalib, jobs):
     files = [jobs / "first/report.json", jobs / "second/report.json"]
     first, second = (json.loads(f.read_text()) for f in files)
