@@ -620,28 +620,24 @@ bool qc_job_collect(struct qc_collect_result *out, struct qc_job *j, struct qc_s
     struct qc_settings settings;
     struct qc_collecting what = {.options = s->options, .settings = &settings};
     struct qc_collect_cost cost = {0};
-    qc_id *values;
-    const char **names;
-    const int *axes = NULL;
+    struct qc_named_values *values = &what.values;
     if (!qc_settings_of(&settings, s->options, s->progress, st)) return false;
     if (!qc_setup_open(s, &j->told, st)) return qc_where_in_job(&j->in, st);
     const struct qc_graph *g = s->normalised;
     const double t0 = qc_seconds();
-    if (!qc_observable_values(&what.count, &values, g, s->rules, a, st) ||
-        !(names = QC_NEW_ARRAY(a, const char *, what.count, st)))
+    if (!qc_observable_values(&values->count, &values->ids, g, s->rules, a, st) ||
+        !(values->names = QC_NEW_ARRAY(a, const char *, values->count, st)))
         return false;
-    for (size_t i = 0; i < what.count; i++) names[i] = g->values[values[i]].name;
-    if (s->options->data.channel_statistics && !qc_named_channel_axes(&axes, what.count, names, g, a, st)) return false;
+    for (size_t i = 0; i < values->count; i++) values->names[i] = g->values[values->ids[i]].name;
+    if (s->options->data.channel_statistics && !qc_named_channel_axes(&what.channel_axes, values, g, a, st))
+        return false;
     what.graph = g;
-    what.values = values;
-    what.names = names;
-    what.channel_axes = axes;
     qc_progress_phase(s->progress, "collecting");
     const bool ok = qc_collecting_run(&statistics, &cost, s, &what, a, st) || qc_where_in_job(&j->in, st);
     qc_progress_end(s->progress);
     if (ok)
         *out = (struct qc_collect_result){.statistics = statistics,
-                                          .tensors = what.count,
+                                          .tensors = values->count,
                                           .workers = cost.workers,
                                           .seconds = qc_seconds() - t0};
     return ok;

@@ -124,9 +124,14 @@ size_t qc_second_moments_kept_bytes(const struct qc_second_moments_layer *l, siz
 bool qc_second_moments_list_rows(int16_t *rows, uint8_t *steps, const struct qc_second_moments_layer *l,
                                  const struct qc_second_moments_sums *s, struct qc_status *st);
 
-/* Reads the distinct kept rows of one block of a group times `unit`, [count][w], and how often each occurs, sorted by
-   content. to, weights: room for row_count. */
-bool qc_second_moments_kept_rows(float *to, double *weights, size_t *count, const struct qc_second_moments_layer *l,
+/* Distinct rows of one block of a group. */
+struct qc_distinct_rows {
+    float *rows;    /* [count][w] */
+    double *counts; /* [count]: how often each occurs */
+    size_t count;
+};
+/* Appends the distinct kept rows of a class times `unit`, sorted by content. to: room for row_count more. */
+bool qc_second_moments_kept_rows(struct qc_distinct_rows *to, const struct qc_second_moments_layer *l,
                                  const struct qc_second_moments_sums *s, double unit, size_t group, size_t block,
                                  struct qc_status *st);
 

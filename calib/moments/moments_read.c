@@ -181,23 +181,7 @@ void qc_second_moments_read_mean(double *mean, const struct qc_second_moments_la
     for (size_t k = 0; l->centre && rows > 0 && k < count; k++) mean[k] -= centre_of(l, group, first + k);
 }
 
-/* Scales rows by the square root of their weight, about the centre. */
-static void weigh_rows(float *to, const double *weights, size_t count, const struct qc_second_moments_layer *l,
-                       double rows, size_t group, size_t block, const double *centre)
-{
-    const size_t w = qc_second_moments_width(l, block);
-    for (size_t r = 0; r < count; r++) {
-        const double by = sqrt(weights[r] / rows);
-        float *x = to + r * w;
-        for (size_t i = 0; l->divisor && i < w; i++)
-            x[i] = (float)((double)x[i] * column_factor(l, group, block * l->block + i));
-        for (size_t i = 0; l->centre && i < w; i++)
-            x[i] = (float)((double)x[i] - centre_of(l, group, block * l->block + i));
-        for (size_t i = 0; i < w; i++) x[i] = (float)(by * ((double)x[i] - (centre ? centre[i] : 0)));
-    }
-}
-
-static bool keeps_rows(const struct qc_second_moments_layer *l, unsigned parts)
+bool qc_second_moments_are_rows(const struct qc_second_moments_layer *l, unsigned parts)
 {
     bool kept = !l->lanes;
     for (int p = 0; p < QC_MOMENTS_PARTS; p++)
@@ -206,35 +190,39 @@ static bool keeps_rows(const struct qc_second_moments_layer *l, unsigned parts)
     return kept;
 }
 
-bool qc_second_moments_read_rows(bool *kept, float *to, size_t *count, const struct qc_second_moments_layer *l,
-                                 unsigned parts, size_t group, size_t block, const double *centre, struct qc_status *st)
+bool qc_second_moments_read_rows(float *to, size_t *count, const struct qc_second_moments_layer *l, unsigned parts,
+                                 size_t group, size_t block, const double *centre, struct qc_status *st)
 {
     const size_t w = qc_second_moments_width(l, block);
     const uint64_t rows = qc_second_moments_rows(l, parts);
-    double left = (double)rows, *weights;
-    *count = 0;
-    if (!(*kept = keeps_rows(l, parts))) return true;
-    if (!(weights = malloc(((size_t)rows + 1) * sizeof *weights)))
-        return qc_fail_memory(st, (size_t)rows * sizeof *weights);
+    double left = (double)rows;
+    struct qc_distinct_rows d = {.rows = to, .counts = malloc(((size_t)rows + 1) * sizeof *d.counts)};
+    if (!d.counts) return qc_fail_memory(st, (size_t)rows * sizeof *d.counts);
     bool ok = true;
     for (int p = 0; p < QC_MOMENTS_PARTS; p++) {
         const struct qc_second_moments_moments *m = &l->parts[p];
         for (int32_t c = m->top - QC_MOMENTS_CLASSES + 1; ok && parts & 1u << p && m->seen && c <= m->top; c++) {
             const struct qc_second_moments_sums *s = &m->of[qc_second_moments_slot(c)];
-            size_t found = 0;
-            ok = !s->rows ||
-                 qc_second_moments_kept_rows(to + *count * w, weights + *count, &found, l, s,
-                                             ldexp(1, 2 * qc_second_moments_lowest(c) - 11), group, block, st);
+            const double unit = ldexp(1, 2 * qc_second_moments_lowest(c) - 11);
+            ok = !s->rows || qc_second_moments_kept_rows(&d, l, s, unit, group, block, st);
             left -= (double)s->row_count;
-            *count += ok ? found : 0;
         }
     }
     if (ok && (centre || l->centre) && left > 0) { /* rows that count as zeros */
-        memset(to + *count * w, 0, w * sizeof *to);
-        weights[(*count)++] = left;
+        memset(to + d.count * w, 0, w * sizeof *to);
+        d.counts[d.count++] = left;
     }
-    if (ok) weigh_rows(to, weights, *count, l, (double)rows, group, block, centre);
-    free(weights);
+    for (size_t r = 0; ok && r < d.count; r++) { /* times the square root of their weight, about the centre */
+        const double by = sqrt(d.counts[r] / (double)rows);
+        float *x = to + r * w;
+        for (size_t i = 0; l->divisor && i < w; i++)
+            x[i] = (float)((double)x[i] * column_factor(l, group, block * l->block + i));
+        for (size_t i = 0; l->centre && i < w; i++)
+            x[i] = (float)((double)x[i] - centre_of(l, group, block * l->block + i));
+        for (size_t i = 0; i < w; i++) x[i] = (float)(by * ((double)x[i] - (centre ? centre[i] : 0)));
+    }
+    *count = ok ? d.count : 0;
+    free(d.counts);
     return ok;
 }
 

@@ -409,7 +409,7 @@ static void read_row(float *to, const struct placed *p, size_t group, size_t blo
         for (size_t i = first; i < w && i < first + QC_MOMENTS_TILE; i++) to[i] = (float)(by * x[2 * (i - first)]);
 }
 
-bool qc_second_moments_kept_rows(float *to, double *weights, size_t *count, const struct qc_second_moments_layer *l,
+bool qc_second_moments_kept_rows(struct qc_distinct_rows *to, const struct qc_second_moments_layer *l,
                                  const struct qc_second_moments_sums *s, double unit, size_t group, size_t block,
                                  struct qc_status *st)
 {
@@ -420,12 +420,10 @@ bool qc_second_moments_kept_rows(float *to, double *weights, size_t *count, cons
     for (const struct qc_second_moments_chunk *c = s->rows; c; c = c->next)
         for (size_t r = 0; r < c->count; r++) list[n++] = (struct placed){.layer = l, .chunk = c, .row = r};
     if (n) qsort(list, n, sizeof *list, by_kept_content);
-    *count = 0;
     for (size_t i = 0, same; i < n; i += same) {
         for (same = 1; i + same < n && by_kept_content(&list[i], &list[i + same]) == 0;) same++;
-        weights[*count] = (double)same;
-        read_row(to + *count * w, &list[i], group, block, unit);
-        ++*count;
+        to->counts[to->count] = (double)same;
+        read_row(to->rows + to->count++ * w, &list[i], group, block, unit);
     }
     qc_second_moments_rest(s, l);
     free(list);

@@ -237,11 +237,11 @@ void qc_second_moments_read_column(double *to, const struct qc_second_moments_la
                                    size_t block, size_t column);
 void qc_second_moments_read_diagonal(double *to, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
                                      size_t block);
-/* If only rows are kept: reads U' [count][w] with h = U U', one row for each distinct row observed. *kept is false if
-   some sums are products. to: room for one row more than qc_second_moments_rows. centre: NULL, or [w]: h is then the
-   mean of (x - centre)(x - centre)'. */
-bool qc_second_moments_read_rows(bool *kept, float *to, size_t *count, const struct qc_second_moments_layer *l,
-                                 unsigned parts, size_t group, size_t block, const double *centre,
-                                 struct qc_status *st);
+/* Returns true if the parts have rows only, no products. */
+bool qc_second_moments_are_rows(const struct qc_second_moments_layer *l, unsigned parts);
+/* Reads U' [count][w] with h = U U' from rows only, one row for each distinct row observed. to: room for one row more
+   than qc_second_moments_rows. centre: NULL, or [w]: h is then the mean of (x - centre)(x - centre)'. */
+bool qc_second_moments_read_rows(float *to, size_t *count, const struct qc_second_moments_layer *l, unsigned parts,
+                                 size_t group, size_t block, const double *centre, struct qc_status *st);
 /* Returns the number of rows of the parts. */
 uint64_t qc_second_moments_rows(const struct qc_second_moments_layer *l, unsigned parts);

@@ -84,8 +84,8 @@ struct qc_calibration {
 
 /* Lists the values that determine the quantizers of the simulated graph g, each once, without constants. The arrays are
    in the arena. A value without a name gets its label. */
-bool qc_observed_values(size_t *count, qc_id **values, const char ***names, const struct qc_graph *g,
-                        struct qc_arena *a, struct qc_status *st);
+bool qc_observed_values(struct qc_named_values *out, const struct qc_graph *g, struct qc_arena *a,
+                        struct qc_status *st);
 
 /* Chooses and binds every quantizer of the simulated graph g. source: file of the statistics or data, for messages.
    Fails if a value is missing (QC_BAD_INPUT), on NaN or infinity with nonfinite_error, or if the statistics lack what
@@ -136,7 +136,7 @@ bool qc_choose_some_weights(struct qc_calibration *c, struct qc_graph *g, const 
 
 /* Appends the values that quantizers of the simulated graph g round without observing them and whose size depends on
    data, each once. The arrays have room for all values of g. */
-bool qc_add_sized_values(size_t *count, qc_id *values, const char **names, const struct qc_graph *g, struct qc_arena *a,
+bool qc_add_sized_values(struct qc_named_values *to, const struct qc_graph *g, struct qc_arena *a,
                          struct qc_status *st);
 
 /* Finds values that quantizers of the simulated graph g round and that have no element in any sample. Makes *names,

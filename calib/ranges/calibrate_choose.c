@@ -219,21 +219,19 @@ static qc_id observed_value(const struct qc_graph *g, qc_id quantizer, size_t i)
     return c.value ? qc_unmoved(g, c.value) : v;
 }
 
-bool qc_observed_values(size_t *count, qc_id **values, const char ***names, const struct qc_graph *g,
-                        struct qc_arena *a, struct qc_status *st)
+bool qc_observed_values(struct qc_named_values *out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     bool *taken = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
-    *values = QC_NEW_ARRAY(a, qc_id, g->value_count, st);
-    *names = QC_NEW_ARRAY(a, const char *, g->value_count, st);
-    *count = 0;
-    if (!taken || !*values || !*names) return false;
+    *out = (struct qc_named_values){.ids = QC_NEW_ARRAY(a, qc_id, g->value_count, st),
+                                    .names = QC_NEW_ARRAY(a, const char *, g->value_count, st)};
+    if (!taken || !out->ids || !out->names) return false;
     for (qc_id s = 1; s <= g->qparams_count; s++)
         for (size_t i = 0; i < g->qparams_of[s].observed_count; i++) {
             const qc_id v = observed_value(g, s, i);
             if (taken[v] || qc_constant_of(g, v)) continue;
             taken[v] = true;
-            (*values)[*count] = v;
-            if (!((*names)[(*count)++] = qc_value_name(g, v, a, st))) return false;
+            out->ids[out->count] = v;
+            if (!(out->names[out->count++] = qc_value_name(g, v, a, st))) return false;
         }
     return true;
 }

@@ -12,19 +12,18 @@ static qc_id rounded_by(const struct qc_graph *g, const struct qc_node *n)
     return qc_constant_of(g, v) ? 0 : v;
 }
 
-bool qc_add_sized_values(size_t *count, qc_id *values, const char **names, const struct qc_graph *g, struct qc_arena *a,
-                         struct qc_status *st)
+bool qc_add_sized_values(struct qc_named_values *to, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     const bool *sized = qc_sized_by_data(g, a, st);
     bool *listed = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     if (!sized || !listed) return false;
-    for (size_t i = 0; i < *count; i++) listed[qc_value_named(g, values[i])] = true;
+    for (size_t i = 0; i < to->count; i++) listed[qc_value_named(g, to->ids[i])] = true;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const qc_id v = rounded_by(g, &g->nodes[id]);
         if (!v || listed[v] || !sized[v] || !g->values[v].name) continue;
         listed[v] = true;
-        values[*count] = v;
-        names[(*count)++] = g->values[v].name;
+        to->ids[to->count] = v;
+        to->names[to->count++] = g->values[v].name;
     }
     return true;
 }

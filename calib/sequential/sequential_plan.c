@@ -348,18 +348,15 @@ bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_
     const enum qc_need need = qc_need_of_scan(options->activation->need);
     struct qc_plan *plan = NULL;
     QC_ARENA_SCOPE *a = qc_arena_new();
-    size_t count, largest = 0, histograms = 0;
-    qc_id *values;
-    const char **names;
-    bool ok = a && qc_stream_one_size(data, "--propagate", st) && qc_observed_values(&count, &values, &names, g, a, st);
-    const struct qc_plan_options how = {.observed_count = ok ? count : 0,
-                                        .observed = ok ? values : NULL,
-                                        .budget = budget};
+    size_t largest = 0, histograms = 0;
+    struct qc_named_values values = {0};
+    bool ok = a && qc_stream_one_size(data, "--propagate", st) && qc_observed_values(&values, g, a, st);
+    const struct qc_plan_options how = {.observed_count = values.count, .observed = values.ids, .budget = budget};
     ok = ok && qc_stream_plan(&plan, g, data, &how, st);
     if (ok && !qc_plan_shapes_known(plan))
         ok = qc_fail(st, QC_UNSUPPORTED,
                      "shapes in this model depend on data, which --propagate does not support; leave it out");
-    for (size_t i = 0; ok && i < count; i++) {
+    for (size_t i = 0; ok && i < values.count; i++) {
         const size_t elements = qc_plan_observed_elements(plan, i), seen = elements * qc_dataset_units(data),
                      bytes = elements * sizeof(float) + qc_scan_bytes(need, seen);
         histograms += qc_histogram_bytes(need, seen);
@@ -398,16 +395,16 @@ static bool keep_extremes(struct qc_propagation *p, size_t count, struct qc_stat
     return true;
 }
 
-static bool keep_channels(struct qc_propagation *p, size_t count, const qc_id *values, const char *const *names,
-                          struct qc_status *st)
+static bool keep_channels(struct qc_propagation *p, const struct qc_named_values *values, struct qc_status *st)
 {
     const int *axes;
-    if (!qc_named_channel_axes(&axes, count, names, p->g, p->arena, st) || !qc_channel_locks_new(&p->locks, count, st))
+    if (!qc_named_channel_axes(&axes, values, p->g, p->arena, st) ||
+        !qc_channel_locks_new(&p->locks, values->count, st))
         return false;
     p->seen->channels = true;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < values->count; i++)
         if (axes[i] >= 0 &&
-            !qc_collection_add_channels(p->seen, i, axes[i], p->g->values[values[i]].type.shape.dim[axes[i]], st))
+            !qc_collection_add_channels(p->seen, i, axes[i], p->g->values[values->ids[i]].type.shape.dim[axes[i]], st))
             return false;
     return true;
 }
@@ -426,23 +423,21 @@ static bool find_keys(struct qc_keyed_unit **keyed, struct qc_propagation *p, st
 static bool begin_propagation(struct qc_propagation *p, struct qc_status *st)
 {
     const struct qc_calibration_options *c = p->options->calibration;
-    size_t count;
-    qc_id *values;
-    const char **names;
+    struct qc_named_values values;
     struct qc_keyed_unit *keyed;
     p->workers = c->settings->workers ? c->settings->workers : 1;
     p->units = qc_dataset_units(p->data);
     p->shapes = qc_stream_shapes(p->g, p->data, p->arena, st);
     p->watch = QC_NEW_ARRAY(p->arena, size_t, p->g->value_count + 1, st);
     if (!p->shapes || !p->watch || !qc_uses_of(&p->uses, p->g, p->arena, st) ||
-        !qc_observed_values(&count, &values, &names, p->g, p->arena, st))
+        !qc_observed_values(&values, p->g, p->arena, st))
         return false;
-    for (size_t i = 0; i < count; i++) p->watch[values[i]] = i + 1;
-    if (!qc_collection_new(&p->seen, count, names, qc_need_of_scan(c->activation->need), st) ||
+    for (size_t i = 0; i < values.count; i++) p->watch[values.ids[i]] = i + 1;
+    if (!qc_collection_new(&p->seen, values.count, values.names, qc_need_of_scan(c->activation->need), st) ||
         (c->activation->need == QC_NEED_VALUES &&
-         !qc_per_sample_new(&p->seen->samples, c->activation, &c->activation_values, count, st)) ||
-        ((c->few || c->unseen || c->activation->need == QC_NEED_SERIES) && !keep_extremes(p, count, st)) ||
-        (c->channels && !keep_channels(p, count, values, names, st)) ||
+         !qc_per_sample_new(&p->seen->samples, c->activation, &c->activation_values, values.count, st)) ||
+        ((c->few || c->unseen || c->activation->need == QC_NEED_SERIES) && !keep_extremes(p, values.count, st)) ||
+        (c->channels && !keep_channels(p, &values, st)) ||
         !qc_activation_cache_new(&p->frontier, p->g, p->units, !c->settings->memory_limit, in_memory(p->g), st) ||
         !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st) || !check_memory(p, st))
         return false;

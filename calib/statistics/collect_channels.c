@@ -6,13 +6,13 @@
 
 #include "rewrite/passes/channel_layout.h"
 
-bool qc_named_channel_axes(const int **out, size_t count, const char *const *names, const struct qc_graph *g,
+bool qc_named_channel_axes(const int **out, const struct qc_named_values *values, const struct qc_graph *g,
                            struct qc_arena *a, struct qc_status *st)
 {
-    int *all, *axes = QC_NEW_ARRAY(a, int, count, st);
+    int *all, *axes = QC_NEW_ARRAY(a, int, values->count, st);
     if (!axes || !qc_channel_axes(&all, g, a, st)) return false;
-    for (size_t i = 0; i < count; i++) {
-        const qc_id v = qc_graph_find_value(g, names[i]);
+    for (size_t i = 0; i < values->count; i++) {
+        const qc_id v = qc_graph_find_value(g, values->names[i]);
         axes[i] = v ? all[v] : -1;
     }
     *out = axes;

@@ -298,7 +298,7 @@ static bool needs_extremes(const struct qc_collect_options *o)
 }
 
 /* Prepares statistics besides histograms. The blocks of second moments are those of an earlier run, if there is one. */
-static bool add_more(struct qc_collection *c, const struct qc_graph *g, const qc_id *values,
+static bool add_more(struct qc_collection *c, const struct qc_graph *g, const struct qc_named_values *values,
                      const struct qc_collect_options *o, struct qc_status *st)
 {
     const size_t block =
@@ -307,7 +307,7 @@ static bool add_more(struct qc_collection *c, const struct qc_graph *g, const qc
         c->channels = true;
         for (size_t i = 0; i < c->count; i++) {
             const int axis = o->channel_axes[i];
-            const struct qc_shape *s = &g->values[values[i]].type.shape;
+            const struct qc_shape *s = &g->values[values->ids[i]].type.shape;
             if (axis >= 0 && axis < s->rank && !qc_collection_add_channels(c, i, axis, s->dim[axis], st)) return false;
         }
     }
@@ -328,12 +328,12 @@ static bool keep_larger(struct qc_collection *to, const struct qc_collection *fr
 
 static bool merge_but_moments(struct qc_collection *to, const struct qc_collection *from, struct qc_status *st);
 
-static bool start(struct collecting *k, const struct qc_graph *g, size_t count, const qc_id *values,
-                  const char *const *names, const struct qc_dataset *data, struct qc_status *st)
+static bool start(struct collecting *k, const struct qc_graph *g, const struct qc_named_values *values,
+                  const struct qc_dataset *data, struct qc_status *st)
 {
     const struct qc_collect_options *o = k->options;
     struct qc_collection *fresh = NULL;
-    bool ok = qc_collection_new(&fresh, count, names, o->need, st) && name_origin(fresh, data, o, st) &&
+    bool ok = qc_collection_new(&fresh, values->count, values->names, o->need, st) && name_origin(fresh, data, o, st) &&
               add_more(fresh, g, values, o, st) && qc_stream_largest(&fresh->largest, g, data, fresh->arena, st) &&
               (!o->so_far || merge_but_moments(fresh, o->so_far, st)) &&
               (fresh->part_count == 1 ||
@@ -364,15 +364,15 @@ static bool keep_samples(struct collecting *k, struct qc_status *st)
 }
 
 /* Lists the values that the plan must show. */
-static bool find_values(struct collecting *k, const struct qc_graph *g, size_t count, const qc_id *values,
+static bool find_values(struct collecting *k, const struct qc_graph *g, const struct qc_named_values *values,
                         struct qc_status *st)
 {
     const qc_id *more = NULL;
     const size_t extra = k->c->second_moments ? qc_second_moments_values(&more, k->c->second_moments) : 0;
     bool *known = QC_NEW_ARRAY(k->c->arena, bool, g->value_count + 1, st);
-    k->values = QC_NEW_ARRAY(k->c->arena, qc_id, count + extra, st);
+    k->values = QC_NEW_ARRAY(k->c->arena, qc_id, values->count + extra, st);
     if (!known || !k->values) return false;
-    for (size_t i = 0; i < count; i++) known[k->values[k->value_count++] = values[i]] = true;
+    for (size_t i = 0; i < values->count; i++) known[k->values[k->value_count++] = values->ids[i]] = true;
     for (size_t i = 0; i < extra; i++)
         if (!known[more[i]]) k->values[k->value_count++] = more[i];
     return true;
@@ -479,19 +479,17 @@ static size_t row_bytes(const struct collecting *k, const struct qc_plan *plan)
     return widest;
 }
 
-bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count,
-                const qc_id *values, const char *const *names, const struct qc_dataset *data,
-                const struct qc_collect_options *o, struct qc_status *st)
+bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g,
+                const struct qc_named_values *values, const struct qc_dataset *data, const struct qc_collect_options *o,
+                struct qc_status *st)
 {
     struct qc_plan *plan = NULL;
     struct collecting k = {.options = o};
     struct qc_collect_cost used = {0};
     size_t histograms;
     bool ok = false;
-    const size_t series = needs_extremes(o) ? 2 * qc_extremes_table_bytes(count, qc_dataset_units(data)) : 0;
-    if (!start(&k, g, count, values, names, data, st) || !keep_samples(&k, st) ||
-        !find_values(&k, g, count, values, st))
-        goto out;
+    const size_t series = needs_extremes(o) ? 2 * qc_extremes_table_bytes(values->count, qc_dataset_units(data)) : 0;
+    if (!start(&k, g, values, data, st) || !keep_samples(&k, st) || !find_values(&k, g, values, st)) goto out;
     struct qc_plan_options plan_options = {.observed_count = k.value_count,
                                            .observed = k.values,
                                            .many_runs = k.unit_count >= QC_PLAN_MANY_RUNS};

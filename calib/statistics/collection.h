@@ -109,11 +109,18 @@ bool qc_extremes_table_join(struct qc_series *series, const struct qc_extremes_t
 /* Joins the n values of a constant to every sample of the series; an empty series gets one sample. */
 bool qc_series_add_constant(struct qc_series *series, const float *x, size_t n, struct qc_status *st);
 
+/* Values of a graph, each with its name in a collection. The arrays are in the arena of whoever lists them. */
+struct qc_named_values {
+    size_t count;
+    qc_id *ids;         /* [count] */
+    const char **names; /* [count] */
+};
+
 /* Collects statistics of channels. All workers share one table per value: counts add up to the same in any order. */
 
-/* Computes *axes: [count], for each name the axis of the channels of that value of g (rewrite/passes/channel_layout.h),
-   or -1; in the arena. Fails if memory is out. */
-bool qc_named_channel_axes(const int **axes, size_t count, const char *const *names, const struct qc_graph *g,
+/* Computes *axes: [count], for each name the axis of the channels of the value of g with that name
+   (rewrite/passes/channel_layout.h), or -1; in the arena. Fails if memory is out. */
+bool qc_named_channel_axes(const int **axes, const struct qc_named_values *values, const struct qc_graph *g,
                            struct qc_arena *a, struct qc_status *st);
 
 struct qc_channel_locks;
@@ -206,13 +213,13 @@ struct qc_collect_cost {
         statistics_bytes; /* memory of a worker, of the plan, of a worker's statistics */
 };
 
-/* Runs g (float, or simulated with unbound qparams) over the chosen units of data, possibly none. values [count]:
-   float32 values of g that are not constants, each once, with their names in the collection. cost may be NULL. Fails if
+/* Runs g (float, or simulated with unbound qparams) over the chosen units of data, possibly none. values: float32
+   values of g that are not constants, each once. cost may be NULL. Fails if
    a run fails; with QC_BAD_INPUT if so_far has another model, other data, samples that are not chosen, or other values;
    with QC_USAGE for a plugin with so_far or save; with QC_MACHINE if memory_limit is too low for one worker or a later
    stage. If progress asks to stop, finishes and saves the running samples and fails with QC_INTERRUPTED. */
-bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count,
-                const qc_id *values, const char *const *names, const struct qc_dataset *data,
+bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g,
+                const struct qc_named_values *values, const struct qc_dataset *data,
                 const struct qc_collect_options *options, struct qc_status *st);
 /* Makes an empty collection without model, inputs or parts. Names are copied. */
 bool qc_collection_new(struct qc_collection **out, size_t count, const char *const *names, enum qc_need need,

@@ -267,7 +267,7 @@ static bool solve_means(struct qc_bias_shift *shifts, size_t *count, double *gai
 }
 
 bool qc_correct_outputs(struct qc_graph **out, struct qc_output_correction *done, const struct qc_graph *g,
-                        struct qc_trials *trials, qc_trial_graph_fn *make, void *user, struct qc_status *st)
+                        struct qc_trials *trials, const struct qc_trial_graphs *written, struct qc_status *st)
 {
     const struct qc_output_parts *parts = qc_trials_parts(trials);
     const size_t units = qc_trials_units(trials);
@@ -283,10 +283,10 @@ bool qc_correct_outputs(struct qc_graph **out, struct qc_output_correction *done
     const size_t first = units < QC_SOME_UNITS ? units : QC_SOME_UNITS;
     qc_trials_look(trials, add_output_means, &m);
     if (ok && m.count && units > 1) {
-        ok = qc_trials_run(&m.errors, NULL, trials, make, user, 1, 0, first, st);
+        ok = qc_trials_run(&m.errors, NULL, trials, written, 0, first, st);
         done->units = first;
         if (ok && may_gain(&m, first)) {
-            ok = qc_trials_run(&m.errors, NULL, trials, make, user, 1, first, units - first, st) &&
+            ok = qc_trials_run(&m.errors, NULL, trials, written, first, units - first, st) &&
                  solve_means(shifts, &count, &done->gain_db, &m, units, a, st);
             done->units = units;
         }

@@ -308,18 +308,18 @@ static bool plan_real(struct qc_plan **real, struct qc_trials *t, size_t first, 
 }
 
 bool qc_trials_run(struct qc_error *const *errors, struct qc_error *const *judged, struct qc_trials *t,
-                   qc_trial_graph_fn *make, void *user, size_t count, size_t first, size_t n, struct qc_status *st)
+                   const struct qc_trial_graphs *of, size_t first, size_t n, struct qc_status *st)
 {
     struct qc_plan *real = NULL, *plans[QC_STREAM_PLANS] = {NULL};
     struct qc_graph *graphs[QC_STREAM_PLANS] = {NULL};
     bool ok = plan_real(&real, t, first, n, st);
-    for (size_t k = 0, done; ok && n && k < count; k += done) {
+    for (size_t k = 0, done; ok && n && k < of->count; k += done) {
         const bool with_real = !known_units(t, first, n);
         struct pass p = {.t = t, .errors = errors + k, .other = judged ? judged + k : NULL, .real = with_real};
         if (with_real) p.plans[p.plan_count++] = real;
         const size_t room = t->options->settings->memory_limit ? 1 : QC_STREAM_PLANS - with_real;
-        for (done = 0; ok && done < room && k + done < count; done++) {
-            ok = make(user, &graphs[done], k + done, st) &&
+        for (done = 0; ok && done < room && k + done < of->count; done++) {
+            ok = of->make(of->user, &graphs[done], k + done, st) &&
                  qc_stream_plan(&plans[done], graphs[done], t->data, t->options->how, st);
             p.plans[p.plan_count++] = plans[done];
         }
@@ -331,8 +331,8 @@ bool qc_trials_run(struct qc_error *const *errors, struct qc_error *const *judge
             graphs[i] = NULL;
         }
         if (ok && t->options->settings->progress &&
-            !t->options->settings->progress(t->options->settings->progress_user, k + done, count))
-            ok = qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu trials", k + done, count);
+            !t->options->settings->progress(t->options->settings->progress_user, k + done, of->count))
+            ok = qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu trials", k + done, of->count);
     }
     qc_plan_free(real);
     return ok;

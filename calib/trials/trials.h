@@ -32,17 +32,22 @@ const struct qc_output_parts *qc_trials_parts(const struct qc_trials *t);
 
 /* Makes graph number k, with the inputs and outputs of the float network. The trial frees the graph. */
 typedef bool qc_trial_graph_fn(void *user, struct qc_graph **out, size_t k, struct qc_status *st);
+struct qc_trial_graphs {
+    qc_trial_graph_fn *make;
+    void *user;
+    size_t count;
+};
 
 /* Returns true if an output is from Softmax or Sigmoid: such outputs are judged by divergence
    (qc_divergence_add). */
 bool qc_trials_have_probabilities(const struct qc_trials *t);
 
-/* Runs the drawn units first .. first + n through graphs 0 .. count - 1. Adds to errors[k][place * parts + i] for each
+/* Runs the drawn units first .. first + n through the graphs. Adds to errors[k][place * parts + i] for each
    part of a float32 output and ignores other outputs; place: of the unit among the drawn ones. judged: NULL, or the
    same with the divergence for outputs that are probabilities. Fails if `make` or a run fails, or with QC_INTERRUPTED.
  */
 bool qc_trials_run(struct qc_error *const *errors, struct qc_error *const *judged, struct qc_trials *t,
-                   qc_trial_graph_fn *make, void *user, size_t count, size_t first, size_t n, struct qc_status *st);
+                   const struct qc_trial_graphs *of, size_t first, size_t n, struct qc_status *st);
 
 /* Called in later runs, for graph 0, with each float32 output and that of the float network, both dense, and the unit's
    place. Several workers call it. look may be NULL. */
@@ -116,13 +121,13 @@ struct qc_output_correction {
     double gain_db; /* expected gain of the output that gains most */
 };
 
-/* Makes *out, a copy of g with other biases; NULL if no gain is expected. g: simulated and bound. `make` and `user`
-   produce trial number 0, the graph written for g. An output is corrected if it comes from a layer with a bias through
+/* Makes *out, a copy of g with other biases; NULL if no gain is expected. g: simulated and bound. written: makes the
+   one graph that is written for g. An output is corrected if it comes from a layer with a bias through
    operators that keep the order of elements, without other readers, and the expected gain exceeds 0.05 dB. All units of
    the trials run if the first 16 promise a gain. The result does not depend on workers or on the order of samples.
    Fails if a run fails. */
 bool qc_correct_outputs(struct qc_graph **out, struct qc_output_correction *done, const struct qc_graph *g,
-                        struct qc_trials *trials, qc_trial_graph_fn *make, void *user, struct qc_status *st);
+                        struct qc_trials *trials, const struct qc_trial_graphs *written, struct qc_status *st);
 
 /* Biases of layers in a simulated graph: finding them, and a copy of the graph with other biases. */
 

@@ -158,11 +158,10 @@ bool qc_low_rank_read(struct qc_low_rank *f, const struct qc_second_moments_laye
                       size_t block, const double *centre, struct qc_status *st)
 {
     const size_t w = f->w = qc_second_moments_width(l, block);
-    bool kept;
     f->diagonal = f->scratch + 2 * w;
     f->ordered = false;
-    if (!qc_second_moments_read_rows(&kept, f->turned, &f->rank, l, parts, group, block, centre, st)) return false;
-    if (!kept) return read_pivoted(f, l, parts, group, block, centre, st);
+    if (!qc_second_moments_are_rows(l, parts)) return read_pivoted(f, l, parts, group, block, centre, st);
+    if (!qc_second_moments_read_rows(f->turned, &f->rank, l, parts, group, block, centre, st)) return false;
     for (size_t i = 0; i < w; i++) f->diagonal[i] = 0;
     for (size_t t = 0; t < f->rank; t++) add_squares(f->diagonal, f->turned + t * w, w);
     return true;

@@ -268,7 +268,7 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
         if (!qc_output_check(checkpoint, st)) return false;
     }
     struct qc_collection *c = NULL;
-    if (!qc_collect(&c, cost, what->graph, what->count, what->values, what->names, s->data, &how, st)) return false;
+    if (!qc_collect(&c, cost, what->graph, &what->values, s->data, &how, st)) return false;
     bool ok = !team || (unite(&c, team, st) && qc_model_select(s->data, o, NULL, st));
     return QC_HAND_OVER(ok, out, c, qc_collection_free);
 }

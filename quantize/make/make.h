@@ -102,9 +102,7 @@ struct qc_collecting {
     const struct qc_options *options;
     const struct qc_settings *settings;
     const struct qc_graph *graph;
-    size_t count;
-    const qc_id *values; /* [count] */
-    const char *const *names;
+    struct qc_named_values values;
     const int *channel_axes;                      /* as for qc_collect */
     const struct qc_calibration_options *chooser; /* collects the needs of its activation observer; NULL: histograms */
     uint64_t *keys;                               /* NULL, or [units of the data]: set to the keys of the units */

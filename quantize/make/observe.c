@@ -297,23 +297,18 @@ static bool may_go_further(const struct qc_network *net)
 /* Collects second moments and the statistics of the quantizers. */
 static bool collect_samples(struct qc_network *net, struct qc_status *st)
 {
-    size_t count = 0;
-    qc_id *values = NULL;
-    const char **names = NULL;
+    struct qc_named_values values = {0};
     const int *axes = NULL;
     if (qc_network_wants_ranges(net) &&
-        (!qc_observed_values(&count, &values, &names, net->simulated, net->arena, st) ||
-         !qc_add_sized_values(&count, values, names, net->simulated, net->arena, st) ||
-         (net->scheme.calibration.channels &&
-          !qc_named_channel_axes(&axes, count, names, net->setup->normalised, net->arena,
-                                 st)))) /* the same axes as 'qcalib collect' */
+        (!qc_observed_values(&values, net->simulated, net->arena, st) ||
+         !qc_add_sized_values(&values, net->simulated, net->arena, st) ||
+         (net->scheme.calibration.channels && !qc_named_channel_axes(&axes, &values, net->setup->normalised, net->arena,
+                                                                     st)))) /* the same axes as 'qcalib collect' */
         return false;
     struct qc_collecting what = {.options = net->scheme.options,
                                  .settings = net->scheme.settings,
                                  .graph = net->simulated,
-                                 .count = count,
                                  .values = values,
-                                 .names = names,
                                  .channel_axes = axes,
                                  .chooser = &net->scheme.calibration};
     if (!net->setup->in->team && !net->evidence->keys &&
@@ -431,19 +426,17 @@ static bool collect(struct qc_network *net, struct qc_status *st)
    Fails with QC_UNSUPPORTED if they cannot be collected again. */
 static bool reuse_statistics(struct qc_network *net, struct qc_status *st)
 {
-    size_t count;
-    qc_id *values;
-    const char **names;
+    struct qc_named_values values;
     struct qc_second_moments *second_moments = NULL;
     if (!net->evidence->statistics) return true; /* --propagate without second moments */
-    if (!qc_observed_values(&count, &values, &names, net->simulated, net->arena, st)) return false;
+    if (!qc_observed_values(&values, net->simulated, net->arena, st)) return false;
     /* The states of a plugin are used up when a range is chosen from them. */
     bool there =
         net->scheme.calibration.activation->need != QC_NEED_VALUES && !net->evidence->moments_dropped &&
         (!qc_network_wants_ranges(net) || !net->scheme.calibration.channels || net->evidence->statistics->channels);
     /* Values without a name are identified by their ids, which differ between graphs. */
-    for (size_t i = 0; there && qc_network_wants_ranges(net) && i < count; i++)
-        there = *names[i] != '%' && qc_collection_find(net->evidence->statistics, names[i]);
+    for (size_t i = 0; there && qc_network_wants_ranges(net) && i < values.count; i++)
+        there = *values.names[i] != '%' && qc_collection_find(net->evidence->statistics, values.names[i]);
     if (there && net->evidence->statistics->second_moments) {
         if (!qc_second_moments_for(&second_moments, net->evidence->statistics->second_moments, net->simulated, st))
             return false;

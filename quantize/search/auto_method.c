@@ -96,7 +96,8 @@ static bool race_observers(struct found *f, struct qc_status *st)
         if (other) f->method_of[f->trial_count++] = m;
     }
     if (!(f->trials = QC_NEW_ARRAY(f->arena, struct qc_report_trial, f->trial_count, st)) ||
-        !qc_race(results, &best, f->net, make_candidate, f, f->trial_count, &terms, st))
+        !qc_race(results, &best, f->net, &(const struct qc_trial_graphs){make_candidate, f, f->trial_count}, &terms,
+                 st))
         return false;
     for (size_t k = 0; k < f->trial_count; k++)
         f->trials[k] = (struct qc_report_trial){.method = f->methods[f->method_of[k]].name,

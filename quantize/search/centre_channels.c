@@ -173,12 +173,11 @@ static bool find_centres(bool *found_any, struct qc_network *net, bool adds, str
 /* *all: the statistics have every observed value. */
 static bool have_statistics(bool *all, const struct qc_network *net, struct qc_status *st)
 {
-    size_t count;
-    qc_id *values;
-    const char **names;
-    if (!qc_observed_values(&count, &values, &names, net->simulated, net->arena, st)) return false;
+    struct qc_named_values values;
+    if (!qc_observed_values(&values, net->simulated, net->arena, st)) return false;
     *all = true;
-    for (size_t i = 0; i < count; i++) *all = *all && qc_collection_find(net->evidence->statistics, names[i]);
+    for (size_t i = 0; i < values.count; i++)
+        *all = *all && qc_collection_find(net->evidence->statistics, values.names[i]);
     return true;
 }
 

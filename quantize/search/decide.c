@@ -81,7 +81,8 @@ static bool correct_output_biases(struct qc_network *net, struct qc_status *st)
         return true;
     if (qc_dataset_units(net->setup->data) < QC_OUTPUT_BIAS_UNITS || qc_ablated("output_bias")) return true;
     bool ok = qc_trials_new(&trials, net->real, net->setup->data, QC_OUTPUT_BIAS_UNITS, &how, st) &&
-              qc_correct_outputs(&corrected, &net->output_bias, net->rounded, trials, make_rounded, net, st);
+              qc_correct_outputs(&corrected, &net->output_bias, net->rounded, trials,
+                                 &(const struct qc_trial_graphs){make_rounded, net, 1}, st);
     if (ok && corrected) {
         if (net->uncorrected)
             qc_graph_free(net->rounded);

@@ -83,7 +83,8 @@ bool qc_demand_measure_outputs(struct qc_standing *s, struct qc_demand *d, struc
     size_t worst = 0;
     for (size_t i = 0; i < units * parts->count; i++) d->errors[i] = (struct qc_error){0};
     qc_progress_phase(progress, "error of the outputs");
-    const bool ok = qc_trials_run(errors, NULL, d->trials, copy_produced, net, 1, 0, units, st);
+    const struct qc_trial_graphs produced = {copy_produced, net, 1};
+    const bool ok = qc_trials_run(errors, NULL, d->trials, &produced, 0, units, st);
     qc_progress_end(progress);
     if (!ok) return false;
     s->sqnr_db = -10 * log10(qc_trials_worst(&worst, d->errors, parts->count, units));

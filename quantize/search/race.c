@@ -148,15 +148,14 @@ bool qc_race_among(struct qc_race_result *results, size_t *best, const struct qc
 
 struct graphs {
     struct qc_trials *trials;
-    qc_trial_graph_fn *make;
-    void *user;
+    const struct qc_trial_graphs *all;
     const size_t *which;
 };
 
 static bool make_running(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
     const struct graphs *g = user;
-    return g->make(g->user, out, g->which[k], st);
+    return g->all->make(g->all->user, out, g->which[k], st);
 }
 
 static bool run_graphs(void *user, struct qc_error *const *errors, struct qc_error *const *judged, const size_t *which,
@@ -164,17 +163,18 @@ static bool run_graphs(void *user, struct qc_error *const *errors, struct qc_err
 {
     struct graphs *g = user;
     g->which = which;
-    return qc_trials_run(errors, judged, g->trials, make_running, g, count, first, n, st);
+    const struct qc_trial_graphs running = {make_running, g, count};
+    return qc_trials_run(errors, judged, g->trials, &running, first, n, st);
 }
 
-bool qc_race(struct qc_race_result *results, size_t *best, const struct qc_network *net, qc_trial_graph_fn *make,
-             void *user, size_t count, const struct qc_race_terms *terms, struct qc_status *st)
+bool qc_race(struct qc_race_result *results, size_t *best, const struct qc_network *net,
+             const struct qc_trial_graphs *graphs, const struct qc_race_terms *terms, struct qc_status *st)
 {
     struct qc_trial_options how = qc_trial_options_of(net);
-    struct graphs g = {.make = make, .user = user};
+    struct graphs g = {.all = graphs};
     how.held = terms->held;
     if (!qc_trials_new(&g.trials, net->real, net->setup->data, terms->units, &how, st)) return false;
-    const struct qc_race_field field = {.count = count,
+    const struct qc_race_field field = {.count = graphs->count,
                                         .units = qc_trials_units(g.trials),
                                         .outputs = qc_trials_parts(g.trials)->count,
                                         .probabilities = qc_trials_have_probabilities(g.trials),
@@ -202,7 +202,7 @@ bool qc_race_of_graphs(struct qc_race_result *second, bool *gains, const struct 
     struct pair p = {net, graphs};
     struct qc_race_result results[2];
     size_t best;
-    if (!qc_race(results, &best, net, realise, &p, 2, terms, st)) return false;
+    if (!qc_race(results, &best, net, &(const struct qc_trial_graphs){realise, &p, 2}, terms, st)) return false;
     *second = results[1];
     *gains = best == 1;
     return true;
@@ -223,5 +223,5 @@ bool qc_race_of_networks(struct qc_race_result *results, size_t *best, const str
                          struct qc_status *st)
 {
     struct networks n = {networks};
-    return qc_race(results, best, job, copy_produced, &n, count, terms, st);
+    return qc_race(results, best, job, &(const struct qc_trial_graphs){copy_produced, &n, count}, terms, st);
 }

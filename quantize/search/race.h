@@ -34,10 +34,10 @@ struct qc_race_result {
     double gain, error, worth; /* over candidate 0, dB */
 };
 
-/* Compares graphs with the outputs of the float network on units of --data. make: makes graph k, as it is written; it
-   is freed. results: [count]. *best: the winner. Errors: those of `make` and of runs. */
-bool qc_race(struct qc_race_result *results, size_t *best, const struct qc_network *net, qc_trial_graph_fn *make,
-             void *user, size_t count, const struct qc_race_terms *terms, struct qc_status *st);
+/* Compares graphs, as they are written, with the outputs of the float network on units of --data. results: one for
+   each graph. *best: the winner. Fails if making or running a graph fails. */
+bool qc_race(struct qc_race_result *results, size_t *best, const struct qc_network *net,
+             const struct qc_trial_graphs *graphs, const struct qc_race_terms *terms, struct qc_status *st);
 /* The same for two simulated and bound graphs of a network. *gains: the second one wins. */
 bool qc_race_of_graphs(struct qc_race_result *second, bool *gains, const struct qc_network *net,
                        const struct qc_graph *const graphs[2], const struct qc_race_terms *terms, struct qc_status *st);

@@ -527,13 +527,11 @@ static bool scale_groups(struct qc_scaled_group **groups, size_t *count, const s
 /* Marks the values whose ranges are in the statistics: scaling would change them. */
 static bool find_busy(bool **busy, const struct qc_network *net, struct qc_arena *a, struct qc_status *st)
 {
-    size_t count = 0;
-    qc_id *values;
-    const char **names;
+    struct qc_named_values values;
     bool *of = QC_NEW_ARRAY(a, bool, net->real->value_count + 1, st);
-    if (!of || !qc_observed_values(&count, &values, &names, net->simulated, a, st)) return false;
-    for (size_t i = 0; i < count; i++) {
-        const qc_id v = qc_graph_find_value(net->real, names[i]);
+    if (!of || !qc_observed_values(&values, net->simulated, a, st)) return false;
+    for (size_t i = 0; i < values.count; i++) {
+        const qc_id v = qc_graph_find_value(net->real, values.names[i]);
         if (v) of[v] = true;
     }
     *busy = of;

@@ -89,14 +89,12 @@ bool case_choose(struct case_run *r, const struct qc_calibration_options *option
     OWN(qc_collection) *seen = NULL;
     struct qc_collect_cost cost;
     QC_ARENA_SCOPE *a = qc_arena_new();
-    size_t count;
-    qc_id *values;
-    const char **names;
-    bool ok = a ? qc_observed_values(&count, &values, &names, r->simulated, a, st) &&
-                      (!options->channels ||
-                       qc_named_channel_axes(&collect.channel_axes, count, names, r->simulated, a, st)) &&
-                      qc_collect(&seen, &cost, r->simulated, count, values, names, r->data, &collect, st)
-                : qc_fail_memory(st, 1);
+    struct qc_named_values values;
+    bool ok =
+        a ? qc_observed_values(&values, r->simulated, a, st) &&
+                (!options->channels || qc_named_channel_axes(&collect.channel_axes, &values, r->simulated, a, st)) &&
+                qc_collect(&seen, &cost, r->simulated, &values, r->data, &collect, st)
+          : qc_fail_memory(st, 1);
     struct qc_calibration_options choosing = *options;
     choosing.second_moments = ok ? seen->second_moments : NULL;
     ok = ok && qc_choose(&r->calibration, r->simulated, seen, qc_dataset_file(r->data), &choosing, st);

@@ -11,7 +11,7 @@ enum { SAMPLES = 60 };
 struct setting {
     struct qc_graph *g;
     struct qc_dataset *data;
-    size_t count;
+    struct qc_named_values seen;
     bool extremes; /* of every sample too */
     bool channels; /* statistics of channels */
     int axes[64];
@@ -23,15 +23,15 @@ static void open_setting(struct setting *s)
 {
     s->g = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
     s->data = case_open(s->g, QC_TEST_SOURCE "/datasets/digits_calib.h5", false);
-    s->count = 0;
+    s->seen = (struct qc_named_values){.ids = s->values, .names = s->names};
     s->extremes = s->channels = false;
     for (qc_id v = 1; v <= s->g->value_count; v++) {
         if (s->g->values[v].type.dtype != QC_F32 || qc_constant_of(s->g, v)) continue;
-        s->values[s->count] = v;
-        s->axes[s->count] = s->g->values[v].type.shape.rank > 1 ? 1 : -1;
-        s->names[s->count++] = s->g->values[v].name;
+        s->values[s->seen.count] = v;
+        s->axes[s->seen.count] = s->g->values[v].type.shape.rank > 1 ? 1 : -1;
+        s->names[s->seen.count++] = s->g->values[v].name;
     }
-    cr_assert_gt(s->count, 4);
+    cr_assert_gt(s->seen.count, 4);
 }
 
 static void close_setting(struct setting *s)
@@ -58,7 +58,7 @@ static struct qc_collection *collect(const struct setting *s, size_t shard, size
     o.extremes = s->extremes;
     if (s->channels) o.channel_axes = s->axes;
     MUST(qc_dataset_select(s->data, &some, ST));
-    MUST(qc_collect(&c, NULL, s->g, s->count, s->values, s->names, s->data, &o, ST));
+    MUST(qc_collect(&c, NULL, s->g, &s->seen, s->data, &o, ST));
     return c;
 }
 
@@ -180,7 +180,7 @@ Test(collection, extremes_know_their_sample)
         for (int k = 0; k < 2; k++) {
             struct qc_collect_options o = options_of(k ? sha_a : sha_b, 2); /* the second one comes first */
             MUST(qc_dataset_select(s.data, &(struct qc_selection){.samples = k ? 7 : 31}, ST));
-            MUST(qc_collect(&parts[turn][k], NULL, s.g, s.count, s.values, s.names, s.data, &o, ST));
+            MUST(qc_collect(&parts[turn][k], NULL, s.g, &s.seen, s.data, &o, ST));
         }
     for (int turn = 0; turn < 2; turn++) {
         fresh[turn] = parts[turn][turn];
@@ -252,7 +252,7 @@ static void check_checkpoints(bool channels)
     o.save_user = &saved;
     settings.progress = until;
     settings.progress_user = &saved;
-    MUST(qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, ST));
+    MUST(qc_collect(&c, NULL, s.g, &s.seen, s.data, &o, ST));
     expect_bytes(c, &whole, "saved after every sample");
     qc_collection_free(c);
     cr_assert_geq(saved.count, SAMPLES / 3);
@@ -270,14 +270,14 @@ static void check_checkpoints(bool channels)
         settings.progress = until;
         settings.progress_user = &later;
         c = NULL;
-        if (!qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, ST)) { /* stopped once more */
+        if (!qc_collect(&c, NULL, s.g, &s.seen, s.data, &o, ST)) { /* stopped once more */
             cr_assert_eq(failure.code, QC_INTERRUPTED, "%s", failure.message);
             cr_assert_eq(later.count, 1);
             o = options_of(sha_a, 3);
             o.channel_axes = channels ? s.axes : NULL;
             o.so_far = decode(&later.bytes[0]);
             cr_expect_eq(qc_collection_samples(o.so_far), before < 45 ? 45 : before + 1);
-            MUST(qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, ST));
+            MUST(qc_collect(&c, NULL, s.g, &s.seen, s.data, &o, ST));
         } else {
             cr_expect_eq(before, SAMPLES);
         }
@@ -292,7 +292,7 @@ static void check_checkpoints(bool channels)
     o.save = save;
     o.save_user = &seldom;
     o.save_times = 1e12;
-    MUST(qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, ST));
+    MUST(qc_collect(&c, NULL, s.g, &s.seen, s.data, &o, ST));
     cr_expect_eq(seldom.count, 2, "saved %zu times after one that took long", seldom.count);
     expect_bytes(c, &whole, "saved at the first sample and at the end");
     qc_collection_free(c);
@@ -337,7 +337,8 @@ Test(collection, what_does_not_belong_together_is_refused)
                                                    .shards = cases[i].shards);
             }
             MUST(qc_dataset_select(s.data, &some, ST));
-            MUST(qc_collect(&c[k], NULL, s.g, k ? cases[i].count : 4, s.values, s.names, s.data, &o, ST));
+            s.seen.count = k ? cases[i].count : 4;
+            MUST(qc_collect(&c[k], NULL, s.g, &s.seen, s.data, &o, ST));
         }
         REFUSES(qc_collection_merge(c[0], c[1], ST), QC_BAD_INPUT, cases[i].says);
         for (int k = 0; k < 2; k++) qc_collection_free(c[k]);

@@ -107,7 +107,7 @@ Test(output_errors, collecting_leaves_the_outputs_of_the_float_network)
     MUST(qc_known_outputs_new(&known, 1, QC_KNOWN_IN_MEMORY, NULL, ST));
     const struct qc_collect_options o =
         FIELDS(.need = QC_NEED_EXTREMES, .keys = keys, .known = known, .settings = CASE_WORKERS(2));
-    MUST(qc_collect(&c, NULL, unbound.simulated, 0, NULL, NULL, r.data, &o, ST));
+    MUST(qc_collect(&c, NULL, unbound.simulated, &(const struct qc_named_values){0}, r.data, &o, ST));
     for (size_t u = 0; u < SAMPLES; u++) cr_expect(keys[u] && qc_known_outputs_find(known, keys[u]), "unit %zu", u);
     const struct qc_error alone = errors_of(NULL, NULL, r.normalised, &r, 1),
                           with = errors_of(known, keys, r.produced, &r, 1); /* which would have no error */

@@ -57,7 +57,8 @@ Test(output_means, mean_errors_of_outputs_go)
         struct qc_output_correction done;
         const struct qc_graph *was = r.simulated;
         MUST(qc_trials_new(&trials, r.normalised, r.data, SAMPLES, &how, ST));
-        MUST(qc_correct_outputs(&corrected, &done, was, trials, case_copy, &was, ST));
+        MUST(qc_correct_outputs(&corrected, &done, was, trials, &(const struct qc_trial_graphs){case_copy, &was, 1},
+                                ST));
         cr_expect_eq(done.outputs, cases[i].outputs, "case %zu: %zu outputs", i, done.outputs);
         cr_expect_eq(corrected != NULL, cases[i].outputs > 0, "case %zu", i);
         if (corrected) {
@@ -65,9 +66,11 @@ Test(output_means, mean_errors_of_outputs_go)
             struct qc_error errors[2][SAMPLES] = {0};
             const struct qc_graph *now = corrected;
             qc_trials_look(trials, look, &before);
-            MUST(qc_trials_run((struct qc_error *[]){errors[0]}, NULL, trials, case_copy, &was, 1, 0, SAMPLES, ST));
+            MUST(qc_trials_run((struct qc_error *[]){errors[0]}, NULL, trials,
+                               &(const struct qc_trial_graphs){case_copy, &was, 1}, 0, SAMPLES, ST));
             qc_trials_look(trials, look, &after);
-            MUST(qc_trials_run((struct qc_error *[]){errors[1]}, NULL, trials, case_copy, &now, 1, 0, SAMPLES, ST));
+            MUST(qc_trials_run((struct qc_error *[]){errors[1]}, NULL, trials,
+                               &(const struct qc_trial_graphs){case_copy, &now, 1}, 0, SAMPLES, ST));
             double sums[2] = {0};
             for (size_t c = 0; c < before.channels; c++) {
                 sums[0] += before.sums[c] * before.sums[c];

@@ -115,7 +115,7 @@ static void begin(struct bench *b, const struct model *m, const struct how *h)
     struct qc_collection *seen = NULL;
     const struct qc_collect_options collect = {.need = QC_NEED_EXTREMES, .moments = true, .settings = CASE_WORKERS(1)};
     const struct qc_round_weights_options r = {.settings = &b->settings};
-    MUST(qc_collect(&seen, NULL, b->run.simulated, 0, NULL, NULL, b->run.data, &collect, ST));
+    MUST(qc_collect(&seen, NULL, b->run.simulated, &(const struct qc_named_values){0}, b->run.data, &collect, ST));
     b->second_moments = seen->second_moments;
     seen->second_moments = NULL;
     qc_collection_free(seen);

@@ -154,7 +154,7 @@ Test(trials, probabilities_are_judged_by_divergence)
     MUST(qc_trials_new(&trials, real, data, 2, &how, ST));
     cr_expect(qc_trials_have_probabilities(trials));
     MUST(qc_trials_run((struct qc_error *const[]){errors[0]}, (struct qc_error *const[]){judged[0]}, trials,
-                       other_factor, NULL, 1, 0, 2, ST));
+                       &(const struct qc_trial_graphs){other_factor, NULL, 1}, 0, 2, ST));
     for (int u = 0; u < 2; u++) {
         HOLD(judged[u][0].noise == errors[u][0].noise, judged[u][0].signal == errors[u][0].signal);
         cr_expect(judged[u][1].noise > 2 * errors[u][1].noise, "%g %g", judged[u][1].noise, errors[u][1].noise);
@@ -185,7 +185,8 @@ static size_t drawn_of_held(size_t held)
     size_t count = 0;
     struct qc_error errors[WANTED] = {0};
     cr_assert_eq(qc_trials_units(t), held < WANTED && held >= 8 ? held : WANTED);
-    MUST(qc_trials_run((struct qc_error *const[]){errors}, NULL, t, case_copy, &(const struct qc_graph *){g}, 1, 0,
+    MUST(qc_trials_run((struct qc_error *const[]){errors}, NULL, t,
+                       &(const struct qc_trial_graphs){case_copy, &(const struct qc_graph *){g}, 1}, 0,
                        qc_trials_units(t), ST));
     uint64_t before = 0;
     for (size_t i = 0; i < qc_trials_units(t); i++) {
