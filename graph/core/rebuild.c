@@ -309,7 +309,9 @@ bool qc_rebuild_finish_with(struct qc_graph **out, struct qc_rebuild *r, const q
     for (size_t i = 0; st->code == QC_OK && i < r->from->output_count; i++) {
         const struct qc_port *p = &r->from->outputs[i];
         const qc_id v = outputs ? outputs[i] : qc_rebuild_value(r, p->value, st);
-        if (qc_graph_add_output(r->to, p->name, v, st)) qc_port_copy(&r->to->outputs[i], p, r->to->arena, st);
+        if (outputs && !v) continue;
+        if (qc_graph_add_output(r->to, p->name, v, st))
+            qc_port_copy(&r->to->outputs[r->to->output_count - 1], p, r->to->arena, st);
     }
     if (st->code == QC_OK) map_observed(r, st);
     if (st->code == QC_OK) map_calls(r, st);

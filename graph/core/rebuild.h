@@ -49,7 +49,7 @@ qc_id qc_graph_add_like(struct qc_graph *to, const struct qc_graph *from, const 
 
 /* Maps the outputs (copying what they need), translates the observed values of qparams, and returns the graph. */
 bool qc_rebuild_finish(struct qc_graph **out, struct qc_rebuild *r, struct qc_status *st);
-/* The same with these values of `to` as outputs, one for each output of `from`. */
+/* The same with these values of `to` as outputs, one for each output of `from`; 0 leaves an output out. */
 bool qc_rebuild_finish_with(struct qc_graph **out, struct qc_rebuild *r, const qc_id *outputs, struct qc_status *st);
 
 /* Copies a graph, without the nodes that its outputs do not need. */

@@ -137,7 +137,7 @@ static bool find_shapes(struct qc_network *net, struct qc_status *st)
     struct qc_status unfit = QC_STATUS_INIT;
     struct qc_shape *shapes;
     net->scheme.partition.shapes = NULL;
-    if (!e->sizes || e->sizes_of_eval || net->scheme.partition.part) return true;
+    if (!e->sizes || e->sizes_of_eval) return true;
     if (!(shapes = QC_NEW_ARRAY(net->arena, struct qc_shape, net->joined->value_count + 1, st))) return false;
     if (qc_shapes_of_values(shapes, net->joined, e->sizes, qc_evaluate, &unfit)) net->scheme.partition.shapes = shapes;
     return unfit.code != QC_MACHINE || qc_fail(st, unfit.code, "%s", unfit.message);
@@ -149,6 +149,7 @@ static bool find_partition(struct qc_network *net, struct qc_status *st)
     if (!find_shapes(net, st)) return false;
     if (!qc_partition_new(&net->partition, net->joined, net->setup->rules, &net->scheme.partition, st)) return false;
     const bool for_size = is_all_faster(net->partition) && !net->scheme.partition.part;
+    const char *all = net->setup->of_body ? "body" : net->joined->depth ? "model but its bodies" : "model";
     if (for_size) {
         qc_partition_free(net->partition);
         net->partition = NULL;
@@ -167,17 +168,17 @@ static bool find_partition(struct qc_network *net, struct qc_status *st)
     if (net->partition->placed_count && whole && !net->partition->matches.count && !is_empty(net->partition))
         qc_warn(
             net->listener->warnings,
-            "ONNX Runtime computes all of this model faster in float, by an estimated %.0f us of %.0f: only weights "
-            "are stored in 8 bits, which costs no time; --prefer size or --prefer integers computes in integers",
-            net->partition->placed_gain, net->partition->placed_gain + net->partition->placed_time);
+            "ONNX Runtime computes all of this %s faster in float, by an estimated %.0f us of %.0f: only weights are "
+            "stored in 8 bits, which costs no time; --prefer size or --prefer integers computes in integers",
+            all, net->partition->placed_gain, net->partition->placed_gain + net->partition->placed_time);
     if (!is_empty(net->partition)) return true;
-    if (net->partition->placed_count && !net->scheme.partition.part && !net->scheme.may_be_float) {
+    if (net->partition->placed_count && !net->scheme.may_be_float) {
         net->scheme.may_be_float = true;
         qc_warn(
             net->listener->warnings,
-            "nothing is quantized: ONNX Runtime computes all of this model faster in float, by an estimated %.0f us "
-            "of %.0f; --prefer size or --prefer integers quantizes it",
-            net->partition->placed_gain, net->partition->placed_gain + net->partition->placed_time);
+            "nothing is quantized: ONNX Runtime computes all of this %s faster in float, by an estimated %.0f us of "
+            "%.0f; --prefer size or --prefer integers quantizes it",
+            all, net->partition->placed_gain, net->partition->placed_gain + net->partition->placed_time);
     }
     if (net->joined->depth) return true; /* there are bodies */
     if (net->scheme.may_be_float) return true;

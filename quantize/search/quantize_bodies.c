@@ -13,15 +13,16 @@
 #include "quantize/make/evidence.h"
 
 /* Runs the samples of p through p->real and keeps the inputs of the bodies of p->evidence->bodies->of: evenly spread
-   runs, at most QC_BODY_SAMPLES_MAX and QC_BODY_SAMPLES_BYTES for each body (less with --memory-limit). With
-   --propagate or
-   --accumulator only runs with the shapes of the first run are kept. Errors: those of runs. */
+   runs, at most QC_BODY_SAMPLES_MAX and QC_BODY_SAMPLES_BYTES for each body (less with --memory-limit). Runs whose
+   shapes do not fit those of most runs are left out: others with --propagate or --accumulator, else other ranks and
+   inputs without elements. Errors: those of runs. */
 /* The samples of one body. A row holds all inputs of one run, one after the other. */
 struct kept {
     const struct qc_graph *body;
     uint64_t runs, others, stride; /* every stride-th run is kept, without `others`: runs that do not fit */
+    int64_t votes;                 /* runs that fit, less those that do not, since the first row */
     size_t bytes, row_count, row_max;
-    struct qc_shape *shapes; /* [inputs] of the first run */
+    struct qc_shape *shapes; /* [inputs] of the first row */
     bool free;               /* rows may have other shapes */
     struct row {
         struct qc_shape *shapes; /* [inputs] */
@@ -33,7 +34,7 @@ struct kept {
 
 struct body_samples {
     size_t count, limit; /* limit: bytes for each */
-    bool free;           /* runs of other shapes than the first are kept too */
+    bool free;           /* runs of one rank may have different shapes */
     struct kept *bodies;
 };
 
@@ -105,6 +106,18 @@ static bool keep_row(struct kept *k, const struct qc_shape *shapes, size_t count
     return true;
 }
 
+/* Drops the rows; their runs count as others. */
+static void begin_again(struct kept *k)
+{
+    while (k->row_count) free_row(k, &k->rows[--k->row_count]);
+    free(k->rows);
+    free(k->shapes);
+    k->rows = NULL;
+    k->shapes = NULL;
+    k->others = k->runs - 1;
+    k->votes = 0;
+}
+
 static bool keep(struct kept *k, size_t limit, bool free_shapes, size_t count, const struct qc_view *in,
                  struct qc_status *st)
 {
@@ -120,8 +133,12 @@ static bool keep(struct kept *k, size_t limit, bool free_shapes, size_t count, c
     }
     if (!fits_body(&same, k, shapes, count)) {
         k->others++;
-        goto out;
+        if (--k->votes >= 0) goto out;
+        /* The first runs of a loop may have placeholders, or lists without elements: the shapes of most runs count. */
+        begin_again(k);
+        if (!(ok = begin_body_samples(k, limit, free_shapes, count, in, st))) goto out;
     }
+    k->votes++;
     const uint64_t number = k->runs - k->others - 1;
     while (number % k->stride == 0 && k->row_count > 1 &&
            (k->row_count == k->row_max || (k->free && k->bytes + bytes + 1 > limit))) {
@@ -397,9 +414,8 @@ static bool quantize_body(struct qc_body *b, const struct qc_network *around, st
     if (ok) {
         qc_setup_drop_data(b->setup);
         if (samples->others)
-            qc_warn(around->listener->warnings,
-                    "%s: %llu of %llu runs had other shapes than the first and were left out", b->name,
-                    (unsigned long long)samples->others, (unsigned long long)b->runs);
+            qc_warn(around->listener->warnings, "%s: %llu of %llu runs had other shapes than most and were left out",
+                    b->name, (unsigned long long)samples->others, (unsigned long long)b->runs);
         return true;
     }
     qc_body_clear(b);

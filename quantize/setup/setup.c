@@ -124,7 +124,7 @@ static bool import(struct qc_setup *s, struct qc_warnings *w, struct qc_status *
         !qc_model_split(&s->model, st) || !qc_model_widen(&s->model, QC_WIDEN_LAYERS, st))
         return false;
     if (qc_has_data(&in->data) && !qc_model_data(&s->data, s->model.graph, &in->data, &samples, o, w, st)) return false;
-    if (s->data) {
+    if (s->data && !s->of_body) {
         qc_warn_input_range(w, s->model.graph, s->data, o);
         qc_warn_states(w, s->model.graph, s->data);
     }

@@ -6,6 +6,7 @@
 #include "graph/core/body.h"
 #include "graph/core/rebuild.h"
 #include "graph/infer/folding.h"
+#include "rewrite/passes/loop_invariants.h"
 #include "rewrite/passes/simulate.h"
 #include "rewrite/passes/unfold.h"
 
@@ -198,8 +199,11 @@ bool qc_normalise(struct qc_graph **out, const struct qc_graph *g, const struct 
     struct qc_endless endless;
     struct qc_folding left = qc_folding_begin(&g->budget);
     struct qc_graph *folded;
+    QC_GRAPH_SCOPE *hoisted = NULL;
     qc_endless_begin(&endless, g);
-    if (!fold_constants_within(&folded, g, eval, &left, st)) return false;
+    if (!qc_hoist_invariants(&hoisted, g, st) ||
+        !fold_constants_within(&folded, hoisted ? hoisted : g, eval, &left, st))
+        return false;
     for (size_t applied = 1; applied;) {
         QC_GRAPH_SCOPE *rewritten = NULL;
         const bool ok = check_end(&endless, folded, rules, st) && qc_rewrite(&rewritten, &applied, folded, rules, st);

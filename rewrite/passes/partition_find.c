@@ -409,7 +409,7 @@ static bool has_times(const struct qc_rules *rules, const struct qc_partition_op
 {
     bool ort = false;
     for (unsigned i = 0; i < rules->target_count; i++) ort = ort || strcmp(rules->targets[i], "ort") == 0;
-    return ort && !o->target->openvino && !o->simulates_hardware && !o->part;
+    return ort && !o->target->openvino && !o->simulates_hardware;
 }
 
 /* Sets *out to the graph with the shapes of the options. It borrows all but its values, which are from p->arena. */

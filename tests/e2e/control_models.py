@@ -59,6 +59,26 @@ def conv_in_loop():
     )
 
 
+def carried_weights():
+    """As Paddle's converter writes a loop: it carries its weights unchanged. A state is a scalar in the first iteration."""
+    inside = body(
+        "again",
+        [conv("s", "c", "w", "b"), node("Relu", ["c"], "r"), node("Add", ["r", "h"], "next"), node("Neg", ["r"], "kept")],
+        [value("i", [], I), value("go", [], B), value("w", None), value("s", IMAGE), value("b", None), value("k", None)],
+        [value("go", [], B), value("w", None), value("next", IMAGE), value("b", None), value("kept", None)],
+    )
+    return model(
+        [
+            conv("x", "h", "w0", "b0"),
+            node("Loop", ["trips", "", "w1", "h", "b1", "none"], ["w_out", "y", "b_out", "k_out"], body=inside),
+            node("Reshape", ["k_out", "image"], "z"),
+        ],
+        [value("x", IMAGE)],
+        [value("y", IMAGE), value("z", IMAGE)],
+        FIRST + INNER + weights(trips=np.int64(4), none=np.float32(0), image=np.array(IMAGE, np.int64)),
+    )
+
+
 def conv_in_branches():
     then = body(
         "bright",
@@ -197,6 +217,14 @@ def condition_of_shape():
 
 MODELS = {
     f.__name__: f
-    for f in (conv_in_loop, conv_in_branches, matmul_in_scan, loop_in_if, trips_from_data, condition_of_shape)
+    for f in (
+        conv_in_loop,
+        carried_weights,
+        conv_in_branches,
+        matmul_in_scan,
+        loop_in_if,
+        trips_from_data,
+        condition_of_shape,
+    )
 }
 MODELS["matmul_in_scan_backwards"] = lambda: matmul_in_scan((1,))

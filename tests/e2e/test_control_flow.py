@@ -7,11 +7,14 @@ import onnx
 import onnxruntime
 import pytest
 
+import control_models
 from control_models import MODELS
 
+pytestmark = pytest.mark.integers
 SAMPLES = 12
 INSIDE = {  # layers that stand in bodies
     "conv_in_loop": ["n_y/body/"],
+    "carried_weights": ["n_w_out/body/"],
     "conv_in_branches": ["n_y0/then_branch/", "n_y0/else_branch/"],
     "matmul_in_scan": ["n_last/body/"],
     "matmul_in_scan_backwards": ["n_last/body/"],
@@ -119,6 +122,42 @@ def test_branch_never_taken_stays_in_float(qcalib, tmp_path):
     assert any("'n_y0/else_branch' is never run on these samples" in w for w in done.json["warnings"])
     names = [layer["name"] for layer in done.json["layers"]]
     assert any(n.startswith("n_y0/then_branch/") for n in names) and not any("else_branch" in n for n in names)
+
+
+def test_states_that_do_not_change_are_weights(qcalib, tmp_path):
+    """The body has its weights, and no state of it is taken for one of the model."""
+    save(tmp_path, make(tmp_path, "carried_weights"))
+    done = qcalib("--data", "x.h5", "m.onnx", "-o", "q.onnx", "--json", "--method", "mse")
+    assert not any("if it is a state" in w for w in done.json["warnings"])
+    assert any("13 of 48 runs had other shapes than most" in w for w in done.json["warnings"])  # each first run, and one
+    loop = next(n for n in onnx.load(tmp_path / "q.onnx").graph.node if n.op_type == "Loop")
+    assert len(loop.input) == 4 and len(loop.output) == 2  # trips, no condition, two states
+
+
+@pytest.mark.parametrize("name", ["conv_in_loop", "conv_in_branches", "carried_weights"])
+def test_bodies_that_are_faster_in_float_stay(qcalib, tmp_path, name):
+    x = make(tmp_path, name)
+    save(tmp_path, x + np.where(np.arange(SAMPLES) % 2, 1, -1).reshape(-1, 1, 1, 1).astype(np.float32))
+    done = qcalib("--data", "x.h5", "m.onnx", "-o", "q.onnx", "--json", "--prefer", "speed")
+    ops = {op["name"]: op["reason"] for op in done.json["float_ops"] if op["op"] == "Conv"}
+    assert any("/" in inside for inside in ops) and all("faster in float" in reason for reason in ops.values())
+
+
+def test_large_layer_in_a_loop_has_integers(qcalib, tmp_path):
+    """Bodies are placed by their own times: this one gains."""
+    inside = control_models.body(
+        "again",
+        [control_models.node("MatMul", ["s", "w"], "m"), control_models.node("Relu", ["m"], "next")],
+        [control_models.value("i", [], control_models.I), control_models.value("go", [], control_models.B), control_models.value("s", [64, 256])],
+        [control_models.value("go", [], control_models.B), control_models.value("next", [64, 256])],
+    )
+    weights = control_models.weights(w=control_models.normal(256, 256) * 8, trips=np.int64(3))
+    rows = [control_models.value(name, [64, 256]) for name in ("x", "y")]
+    model = control_models.model([control_models.node("Loop", ["trips", "", "x"], "y", body=inside)], rows[:1], rows[1:], weights)
+    onnx.save(model, tmp_path / "m.onnx")
+    save(tmp_path, np.random.default_rng(1).normal(size=(4, 64, 256)).astype(np.float32))
+    report = qcalib("--data", "x.h5", "m.onnx", "-o", "q.onnx", "--json", "--prefer", "speed").json
+    assert any(layer["name"].startswith("n_y/body/") for layer in report["layers"])
 
 
 def test_names_of_nodes_in_bodies(qcalib, tmp_path):

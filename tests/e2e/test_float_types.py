@@ -165,6 +165,7 @@ def test_eval_compare_and_collect(kind, qcalib, tmp_path):
     assert all(o["sqnr_db"] is None for o in same["outputs"]), same["outputs"]
 
 
+@pytest.mark.integers
 def test_bodies_and_constants_out_of_range(qcalib, tmp_path):
     """A body in float16 is quantized too; a mask that float16 rounds to minus infinity stays what it is."""
     rng = np.random.default_rng(7)

@@ -247,6 +247,7 @@ def loop(form):
     return helper.make_graph(n.nodes, "body", [turn, on, state], outputs, constants)
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("form", (FORMS[1], FORMS[3], FORMS[4]), ids=lambda f: f.__name__)
 def test_the_operator_stays_in_loops(form, qcalib, tmp_path):
     made = [helper.make_node("Loop", ["turns", "", "first"], ["y"], name="loop", body=loop(form))]

@@ -188,6 +188,7 @@ def test_one_size_in_a_group_gives_the_same_model(qcalib, made, tmp_path):
     assert (tmp_path / "rows.onnx").read_bytes() == (tmp_path / "group.onnx").read_bytes()
 
 
+@pytest.mark.integers
 def test_bodies_see_all_sizes(qcalib, tmp_path):
     """A loop over sequences of different length: what its body is calibrated with has no shape in common."""
     rng = np.random.default_rng(5)

@@ -11,6 +11,7 @@ import pytest
 from control_models import MODELS
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("name, inside", [("conv_in_loop", "n_y/body/"), ("matmul_in_scan", "n_last/body/"), ("conv_in_branches", "n_y0/")])
 def test_worst_layers_in_bodies(qcalib, tmp_path, name, inside):
     model = MODELS[name]()
