@@ -107,7 +107,7 @@ bool qc_evidence_new(struct qc_evidence **out, const struct qc_setup *s, struct 
     return QC_HAND_OVER(ok, out, e, qc_evidence_free);
 }
 
-bool qc_evidence_beside(struct qc_evidence **out, struct qc_evidence *from, bool few, struct qc_status *st)
+static bool derive(struct qc_evidence **out, struct qc_evidence *from, bool few, struct qc_status *st)
 {
     struct qc_evidence *e = *out = calloc(1, sizeof *e);
     if (!e) return qc_fail_memory(st, sizeof *e);
@@ -124,24 +124,31 @@ bool qc_evidence_beside(struct qc_evidence **out, struct qc_evidence *from, bool
     return true;
 }
 
+bool qc_evidence_beside(struct qc_evidence **out, struct qc_evidence *from, bool few, struct qc_memo_budget *budget,
+                        struct qc_status *st)
+{
+    return derive(out, from, few, st) && (!from->layers || qc_rounded_layers_new(&(*out)->layers, budget, st));
+}
+
 bool qc_evidence_share(struct qc_evidence **out, struct qc_evidence *from, struct qc_status *st)
 {
-    if (!qc_evidence_beside(out, from, false, st)) return false;
+    if (!derive(out, from, false, st)) return false;
     struct qc_evidence *e = *out;
     e->statistics = qc_collection_ref(from->statistics);
     e->moments_dropped = from->moments_dropped;
     e->known = qc_known_outputs_ref(from->known);
     e->known_of = from->known_of;
     e->layers = from->layers;
+    e->borrows_layers = true;
     return true;
 }
 
 void qc_evidence_free(struct qc_evidence *e)
 {
     if (!e) return;
+    if (!e->borrows_layers) qc_memo_free(e->layers);
     if (!e->derived) {
         free((void *)(uintptr_t)e->sizes);
-        qc_memo_free(e->layers);
         qc_rounded_file_close(e->layer_file);
     }
     qc_body_set_free(e->bodies);

@@ -14,7 +14,8 @@ struct qc_body;
 struct qc_body_set;
 
 struct qc_evidence {
-    bool derived; /* made by one of the last two functions below: its layers belong to another one */
+    bool derived; /* made from other evidence, which owns the sizes */
+    bool borrows_layers;
     struct qc_collection *statistics; /* of --stats, or collected; with second moments. NULL: none yet */
     struct qc_collect_cost cost;      /* of collecting */
     double seconds;
@@ -44,8 +45,10 @@ bool qc_evidence_new(struct qc_evidence **out, const struct qc_setup *s, struct 
 /* Makes evidence for another network of the same job: with the statistics and the rounded layers of `from`. */
 bool qc_evidence_share(struct qc_evidence **out, struct qc_evidence *from, struct qc_status *st);
 /* The same for another float network, whose statistics must be collected: only what concerns the samples. few: other
-   samples are selected, so their keys are not shared. */
-bool qc_evidence_beside(struct qc_evidence **out, struct qc_evidence *from, bool few, struct qc_status *st);
+   samples are selected, so their keys are not shared. Rounded layers are kept within the budget if `from` keeps them.
+ */
+bool qc_evidence_beside(struct qc_evidence **out, struct qc_evidence *from, bool few, struct qc_memo_budget *budget,
+                        struct qc_status *st);
 /* Sets *out to g with the shapes of the largest sample. It is NULL if they are not known, or do not fit. */
 bool qc_evidence_sized_graph(struct qc_graph **out, const struct qc_evidence *e, const struct qc_graph *g,
                              struct qc_status *st);

@@ -63,7 +63,7 @@ static bool derive(struct qc_candidate *c, const struct qc_candidate *from, cons
     if (!qc_scheme_change(&scheme, &from->scheme, c->setup, change, how == QC_RIVAL ? from->arena : c->arena, st) ||
         !(how == QC_RIVAL ? qc_evidence_new(&c->evidence, c->setup, st)
           : same          ? qc_evidence_share(&c->evidence, from->evidence, st)
-                          : qc_evidence_beside(&c->evidence, from->evidence, how == QC_FEW_SAMPLES, st)) ||
+                 : qc_evidence_beside(&c->evidence, from->evidence, how == QC_FEW_SAMPLES, c->setup->budget, st)) ||
         (same && !qc_float_form_unscaled(&form, net->form, c->setup, st)))
         return false;
     scheme.form = form;
