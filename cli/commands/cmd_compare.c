@@ -11,7 +11,7 @@
 #include "cli/outputs.h"
 #include "cli/terminal/screen.h"
 #include "evaluate/evaluate.h"
-#include "export/report/page.h"
+#include "export/report/report.h"
 #include "quantize/options/option_value.h"
 #include "quantize/report/command_text.h"
 

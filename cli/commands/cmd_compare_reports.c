@@ -10,8 +10,7 @@
 #include "cli/outputs.h"
 #include "cli/terminal/screen.h"
 #include "evaluate/evaluate.h"
-#include "export/report/page.h"
-#include "export/report/report_difference.h"
+#include "export/report/report.h"
 #include "quantize/report/command_text.h"
 
 enum { SHOWN = 8 };

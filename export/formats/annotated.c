@@ -25,23 +25,6 @@ struct annotating {
     size_t known_capacity;
 };
 
-/* Returns the produced graph's integers of a constant with qparams of this name; if several constants share the
-   qparams, the one with the name of the real constant. */
-static qc_id stored_constant(const struct annotating *x, const char *qparams, const char *name,
-                             const struct qc_shape *shape)
-{
-    const struct qc_graph *g = x->produced;
-    qc_id found = 0;
-    for (qc_id v = 1; v <= g->value_count; v++) {
-        const struct qc_value *c = &g->values[v];
-        if (!c->constant || c->type.qparams == QC_REAL || strcmp(g->qparams_of[c->type.qparams].name, qparams) != 0 ||
-            !qc_shape_equal(&c->type.shape, shape))
-            continue;
-        if (!found || (name && c->name && strcmp(name, c->name) == 0)) found = v;
-    }
-    return found;
-}
-
 static void note_parameters(struct annotating *x, qc_id v, const struct qc_parameters *p, struct qc_status *st)
 {
     if (!p->affine || p->block) return; /* annotations have scales along an axis, not in blocks */
@@ -62,7 +45,17 @@ static void map_constant(struct annotating *x, qc_id quantized, struct qc_status
     const struct qc_graph *g = x->from;
     const struct qc_value *c = &g->values[qc_quantized_constant(g, quantized)];
     const struct qc_parameters p = qc_value_parameters(g, quantized);
-    const qc_id stored = p.affine ? stored_constant(x, p.quantizer, c->name, &c->type.shape) : 0;
+    /* The produced graph's integers of a constant with these qparams; if several constants share the qparams, the one
+       with the name of the real constant. */
+    qc_id stored = 0;
+    for (qc_id v = 1; p.affine && v <= x->produced->value_count; v++) {
+        const struct qc_value *made = &x->produced->values[v];
+        if (!made->constant || made->type.qparams == QC_REAL ||
+            strcmp(x->produced->qparams_of[made->type.qparams].name, p.quantizer) != 0 ||
+            !qc_shape_equal(&made->type.shape, &c->type.shape))
+            continue;
+        if (!stored || (c->name && made->name && strcmp(c->name, made->name) == 0)) stored = v;
+    }
     struct qc_tensor *t = stored ? qc_tensor_of_parameters(x->produced, stored, st) : NULL;
     x->map[quantized] = qc_graph_add_constant(x->to, c->name, t ? t : c->constant, st);
     qc_tensor_unref(t);
@@ -77,22 +70,6 @@ static qc_id mapped_value(struct annotating *x, qc_id v, struct qc_status *st)
     return x->map[v];
 }
 
-static qc_id add_annotated(struct annotating *x, const struct qc_node *n, struct qc_status *st)
-{
-    const struct qc_graph *g = x->from;
-    qc_id *in = QC_NEW_ARRAY(x->arena, qc_id, n->input_count + 1, st);
-    for (unsigned i = 0; in && i < n->input_count; i++)
-        if (n->inputs[i]) in[i] = mapped_value(x, n->inputs[i], st);
-    if (n->op == QC_OP_Table) {
-        const char *name = g->values[n->outputs].name;
-        struct qc_function f;
-        return in && qc_function_of(&f, n, x->arena, st) ? qc_function_write_out(x->to, &f, in[0], n->name, name, st)
-                                                         : 0;
-    }
-    const struct qc_node_def with = {.inputs = in};
-    return qc_graph_add_like(x->to, g, n, &with, st);
-}
-
 static void map_node(struct annotating *x, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
@@ -103,27 +80,22 @@ static void map_node(struct annotating *x, qc_id id, struct qc_status *st)
         if (v) qc_graph_name_value(x->to, v, g->values[n->outputs].name, st);
         return;
     }
-    const qc_id first = add_annotated(x, n, st);
+    qc_id *in = QC_NEW_ARRAY(x->arena, qc_id, n->input_count + 1, st);
+    for (unsigned i = 0; in && i < n->input_count; i++)
+        if (n->inputs[i]) in[i] = mapped_value(x, n->inputs[i], st);
+    const char *name = g->values[n->outputs].name;
+    const struct qc_node_def with = {.inputs = in};
+    struct qc_function f;
+    const qc_id first = n->op != QC_OP_Table ? qc_graph_add_like(x->to, g, n, &with, st)
+                        : in && qc_function_of(&f, n, x->arena, st)
+                            ? qc_function_write_out(x->to, &f, in[0], n->name, name, st)
+                            : 0;
     if (!first) return;
     x->node[id] = x->to->values[first].node;
     for (unsigned k = 0; k < n->output_count; k++) {
         const struct qc_parameters p = qc_query_end(&x->query, id, QC_TAKEN, k);
         x->map[n->outputs + k] = first + k;
         if (p.kind == QC_QPARAMS_QUANTIZER) note_parameters(x, first + k, &p, st);
-    }
-}
-
-static void map_inputs(struct annotating *x, struct qc_status *st)
-{
-    const struct qc_graph *g = x->from;
-    for (size_t i = 0; i < g->input_count; i++) {
-        const struct qc_port *port = &g->inputs[i];
-        const struct qc_parameters p = qc_query_taken(&x->query, port->value);
-        const qc_id v = qc_graph_add_input(x->to, port->name, g->values[port->value].type.dtype,
-                                           &g->values[port->value].type.shape, st);
-        if (!v) return;
-        note_parameters(x, x->map[port->value] = v, &p, st);
-        memcpy(x->to->inputs[i].symbol, port->symbol, sizeof port->symbol);
     }
 }
 
@@ -218,7 +190,15 @@ static bool write_annotated(size_t *bytes, const char *path, const struct qc_exp
                            .node = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st)};
     if (!x.map || !x.node || !qc_query_of(&x.query, g, a, st) || !qc_graph_new_like(&to, g, st)) return false;
     x.to = to;
-    map_inputs(&x, st);
+    for (size_t i = 0; i < g->input_count; i++) {
+        const struct qc_port *port = &g->inputs[i];
+        const struct qc_parameters p = qc_query_taken(&x.query, port->value);
+        const qc_id v = qc_graph_add_input(to, port->name, g->values[port->value].type.dtype,
+                                           &g->values[port->value].type.shape, st);
+        if (!v) return false;
+        note_parameters(&x, x.map[port->value] = v, &p, st);
+        memcpy(to->inputs[i].symbol, port->symbol, sizeof port->symbol);
+    }
     for (qc_id id = 1; id <= g->node_count; id++) map_node(&x, id, st);
     for (size_t i = 0; st->code == QC_OK && i < g->output_count && g->outputs[i].judging != QC_ONLY_JUDGED; i++) {
         const struct qc_port *port = &g->outputs[i];

@@ -12,20 +12,6 @@
 #include "graph/core/parameters.h"
 #include "graph/core/uses.h"
 
-static struct qc_json *encoding(const struct qc_parameters *p, const struct qc_qparams *s, size_t i)
-{
-    const struct qc_levels all = qc_levels_of(p->dtype, false);
-    const double scale = (double)p->scale[i];
-    const int64_t offset = (int64_t)all.lo - p->zero_point[i];
-    struct qc_json *o = qc_json_object();
-    qc_json_put(o, "bitwidth %u dtype %s is_symmetric %s max %g min %g", qc_dtype_info(p->dtype)->bits, "int",
-                s->symmetry == QC_SYMMETRIC ? "True" : "False", scale * (double)(all.hi - p->zero_point[i]),
-                scale * (double)offset);
-    qc_json_set(o, "offset", qc_json_integer(offset));
-    qc_json_set(o, "scale", qc_json_number(scale));
-    return o;
-}
-
 static bool is_quantized(const struct qc_parameters *p)
 {
     return p->affine && p->kind == QC_QPARAMS_QUANTIZER;
@@ -36,33 +22,20 @@ static void add_encoding(struct qc_json *to, const char *name, const struct qc_g
 {
     if (!is_quantized(p) || p->block || !name || qc_json_get(to, name)) return;
     struct qc_json *list = qc_json_array();
-    for (size_t i = 0; i < p->count; i++) qc_json_add(list, encoding(p, &g->qparams_of[p->qparams], i));
+    for (size_t i = 0; i < p->count; i++) {
+        const struct qc_qparams *s = &g->qparams_of[p->qparams];
+        const struct qc_levels all = qc_levels_of(p->dtype, false);
+        const double scale = (double)p->scale[i];
+        const int64_t offset = (int64_t)all.lo - p->zero_point[i];
+        struct qc_json *o = qc_json_object();
+        qc_json_put(o, "bitwidth %u dtype %s is_symmetric %s max %g min %g", qc_dtype_info(p->dtype)->bits, "int",
+                    s->symmetry == QC_SYMMETRIC ? "True" : "False", scale * (double)(all.hi - p->zero_point[i]),
+                    scale * (double)offset);
+        qc_json_set(o, "offset", qc_json_integer(offset));
+        qc_json_set(o, "scale", qc_json_number(scale));
+        qc_json_add(list, o);
+    }
     qc_json_set(to, name, list);
-}
-
-static struct qc_json *all_encodings(const struct qc_graph *g, const struct qc_query *query)
-{
-    struct qc_json *activations = qc_json_object(), *weights = qc_json_object(), *root = qc_json_object();
-    for (size_t i = 0; i < g->input_count; i++) {
-        const struct qc_parameters p = qc_query_taken(query, g->inputs[i].value);
-        add_encoding(activations, g->inputs[i].name, g, &p);
-    }
-    QC_EACH_NODE(n, g) {
-        for (unsigned i = 0; i < n->input_count; i++) {
-            const qc_id constant = qc_quantized_constant(g, n->inputs[i]);
-            const struct qc_parameters p = qc_value_parameters(g, n->inputs[i]);
-            if (constant) add_encoding(weights, g->values[constant].name, g, &p);
-        }
-        for (unsigned k = 0; k < n->output_count && !qc_quantized_constant(g, n->outputs); k++) {
-            const struct qc_parameters p = qc_query_end(query, n->id, QC_TAKEN, k);
-            add_encoding(activations, g->values[n->outputs + k].name, g, &p);
-        }
-    }
-    qc_json_set(root, "version", qc_json_string("0.6.1"));
-    qc_json_set(root, "activation_encodings", activations);
-    qc_json_set(root, "param_encodings", weights);
-    qc_json_set(root, "excluded_layers", qc_json_array());
-    return root;
 }
 
 /* *out is owned (qc_json_free), also after a failure. Fails if the source is no float model. */
@@ -73,7 +46,28 @@ static bool encodings_of(struct qc_json **out, const struct qc_export_source *so
     QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_query query;
     if (!qc_query_of(&query, source->expanded, a, st)) return false;
-    *out = all_encodings(source->expanded, &query);
+    const struct qc_graph *g = source->expanded;
+    struct qc_json *activations = qc_json_object(), *weights = qc_json_object(), *root = qc_json_object();
+    for (size_t i = 0; i < g->input_count; i++) {
+        const struct qc_parameters p = qc_query_taken(&query, g->inputs[i].value);
+        add_encoding(activations, g->inputs[i].name, g, &p);
+    }
+    QC_EACH_NODE(n, g) {
+        for (unsigned i = 0; i < n->input_count; i++) {
+            const qc_id constant = qc_quantized_constant(g, n->inputs[i]);
+            const struct qc_parameters p = qc_value_parameters(g, n->inputs[i]);
+            if (constant) add_encoding(weights, g->values[constant].name, g, &p);
+        }
+        for (unsigned k = 0; k < n->output_count && !qc_quantized_constant(g, n->outputs); k++) {
+            const struct qc_parameters p = qc_query_end(&query, n->id, QC_TAKEN, k);
+            add_encoding(activations, g->values[n->outputs + k].name, g, &p);
+        }
+    }
+    qc_json_set(root, "version", qc_json_string("0.6.1"));
+    qc_json_set(root, "activation_encodings", activations);
+    qc_json_set(root, "param_encodings", weights);
+    qc_json_set(root, "excluded_layers", qc_json_array());
+    *out = root;
     return qc_json_is_whole(*out) || qc_fail_memory(st, 1);
 }
 
@@ -122,23 +116,18 @@ static bool is_symmetric(const struct qc_parameters *p, const char *name, struct
            qc_fail(st, QC_UNSUPPORTED, "tensor '%s' is not symmetric int8: use --target tensorrt", name);
 }
 
-/* Returns the result of a convolution behind the clamp that MNN fuses into it. */
-static qc_id fused_result(const struct qc_uses *uses, const struct qc_node *n)
-{
-    const struct qc_node *nodes = uses->graph->nodes;
-    qc_id id = qc_only_reader(uses, n->outputs);
-    if (id && nodes[id].op == QC_OP_Dequantize) id = qc_only_reader(uses, nodes[id].outputs);
-    const bool clamp = id && (nodes[id].op == QC_OP_Relu || nodes[id].op == QC_OP_Clip);
-    return clamp ? nodes[id].outputs : n->outputs;
-}
-
 /* Adds the convolution, unless an end of it is float. */
 static bool add_layer(struct qc_json *layers, const struct qc_query *query, const struct qc_uses *uses, qc_id id,
                       struct qc_status *st)
 {
     const struct qc_graph *g = query->graph;
     const struct qc_node *n = &g->nodes[id];
-    const qc_id result = fused_result(uses, n);
+    /* The result of a convolution behind the clamp that MNN fuses into it. */
+    const struct qc_node *nodes = uses->graph->nodes;
+    qc_id behind = qc_only_reader(uses, n->outputs);
+    if (behind && nodes[behind].op == QC_OP_Dequantize) behind = qc_only_reader(uses, nodes[behind].outputs);
+    const bool clamp = behind && (nodes[behind].op == QC_OP_Relu || nodes[behind].op == QC_OP_Clip);
+    const qc_id result = clamp ? nodes[behind].outputs : n->outputs;
     const char *name = g->values[result].name;
     const struct qc_parameters x = qc_query_end(query, id, QC_INPUT, 0), w = qc_query_end(query, id, QC_INPUT, 1),
                                y = qc_query_taken(query, result);
@@ -153,22 +142,22 @@ static bool add_layer(struct qc_json *layers, const struct qc_query *query, cons
     return true;
 }
 
-static bool add_layers(struct qc_json *layers, const struct qc_graph *g, struct qc_status *st)
+static bool write_mnn(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)
 {
+    if (!qc_export_has_float(source, st)) return false;
+    struct qc_json *layers = qc_json_array();
+    const struct qc_graph *g = source->expanded;
     QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_query query;
     struct qc_uses uses;
-    bool ok = qc_query_of(&query, g, a, st) && qc_uses_of(&uses, g, a, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++)
-        ok = g->nodes[id].op != QC_OP_Conv || add_layer(layers, &query, &uses, id, st);
-    ok = ok && (qc_json_is_whole(layers) || qc_fail_memory(st, 1));
-    return ok && (qc_json_size(layers) || qc_fail(st, QC_UNSUPPORTED, "no convolution has integers at both ends"));
-}
-
-/* Returns the message around the layers, which it then owns. They must be complete: what runs out of memory in a value
-   that stands in another does not mark the other. */
-static struct qc_json *pipeline(struct qc_json *layers)
-{
+    bool found = qc_query_of(&query, g, a, st) && qc_uses_of(&uses, g, a, st);
+    for (qc_id id = 1; found && id <= g->node_count; id++)
+        found = g->nodes[id].op != QC_OP_Conv || add_layer(layers, &query, &uses, id, st);
+    found = found && (qc_json_is_whole(layers) || qc_fail_memory(st, 1));
+    const bool ok =
+        found && (qc_json_size(layers) || qc_fail(st, QC_UNSUPPORTED, "no convolution has integers at both ends"));
+    /* The message around the layers, which it then owns. They must be complete: what runs out of memory in a value that
+       stands in another does not mark the other. */
     struct qc_json *parameters = qc_json_object(), *step = qc_json_object(), *steps = qc_json_array(),
                    *root = qc_json_object();
     qc_json_set(parameters, "round_mode", qc_json_string("ROUND_HALF_TO_EVEN"));
@@ -178,15 +167,6 @@ static struct qc_json *pipeline(struct qc_json *layers)
     qc_json_add(steps, step);
     qc_json_set(root, "version", qc_json_string("0.0.0"));
     qc_json_set(root, "algo", steps);
-    return root;
-}
-
-static bool write_mnn(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)
-{
-    if (!qc_export_has_float(source, st)) return false;
-    struct qc_json *layers = qc_json_array();
-    const bool ok = add_layers(layers, source->expanded, st);
-    struct qc_json *root = pipeline(layers);
     const bool written = ok && qc_export_json(bytes, path, root, st);
     qc_json_free(root);
     return written;

@@ -46,26 +46,6 @@ static const struct qc_node *maker_of(const struct qc_graph *g, qc_id v)
     return n && n->op == QC_OP_Cast ? qc_node_of(g, n->inputs[0]) : n;
 }
 
-/* With options.caches: fills cache, and given of what it finds. */
-static void lower_find_caches(struct qc_lowering *x)
-{
-    const struct qc_graph *g = x->from;
-    struct qc_cache c;
-    for (size_t i = 0; x->options.caches && i < g->input_count; i++) {
-        const qc_id input = g->inputs[i].value;
-        if (!qc_dtype_info(g->values[input].type.dtype)->is_float || !qc_cache_of(&c, &x->uses, input)) continue;
-        for (size_t k = 0; k < g->output_count; k++) {
-            const qc_id output = g->outputs[k].value;
-            const struct qc_node *read = maker_of(g, output);
-            const qc_id v = read && read->op == QC_OP_Dequantize ? read->inputs[0] : 0;
-            const struct qc_node *n = qc_node_of(g, v); /* the result of the Concat, rounded */
-            if (!v || maker_of(g, n && n->op == QC_OP_Quantize ? n->inputs[0] : v) != c.joins) continue;
-            x->cache[input] = x->cache[output] = v;
-            x->given[v] = g->outputs[k].name;
-        }
-    }
-}
-
 static bool is_number(const struct qc_graph *g, const struct qc_node *n, unsigned i)
 {
     const struct qc_tensor *t = i < n->input_count ? qc_constant_of(g, n->inputs[i]) : NULL;
@@ -90,29 +70,6 @@ static bool leaves(const struct qc_graph *g, const struct qc_node *n)
     const struct qc_node *from = n->op == QC_OP_QuantizeLinear ? qc_node_of(g, n->inputs[0]) : NULL;
     return from && from->op == QC_OP_Dequantize &&
            has_parameters(g, n, g->values[from->inputs[0]].type.qparams, g->values[n->outputs].type.dtype);
-}
-
-/* In a produced graph, integers that are inputs or outputs of the graph are converted by Quantize(DequantizeLinear(i))
-   and QuantizeLinear(Dequantize(q)) with the parameters of their affine form. Returns true if the node is the second of
-   such a pair. It is then omitted, and its result is an existing value. */
-static bool lower_integer_interface(struct qc_lowering *x, const struct qc_node *n)
-{
-    const struct qc_graph *g = x->from;
-    const struct qc_node *from = n->input_count ? qc_node_of(g, n->inputs[0]) : NULL;
-    if (n->op == QC_OP_Quantize && from && from->op == QC_OP_DequantizeLinear &&
-        has_parameters(g, from, g->values[n->outputs].type.qparams, g->values[from->inputs[0]].type.dtype)) {
-        x->integer[n->outputs] = x->real[from->inputs[0]];
-        x->real[n->outputs] = x->real[from->outputs];
-        return true;
-    }
-    if (!leaves(x->from, n) || !x->integer[from->inputs[0]]) return false;
-    x->real[n->outputs] = x->integer[from->inputs[0]];
-    return true;
-}
-
-const char *qc_lower_integer_name(const struct qc_lowering *x, qc_id v, const char *base, struct qc_status *st)
-{
-    return x->given[v] ? x->given[v] : qc_arena_printf(x->to->arena, st, "%s_quantized", base);
 }
 
 /* Name of a float value inside the graph: the original one, unless it belongs to a graph output that is made
@@ -409,15 +366,6 @@ static void store_integers(struct qc_lowering *x, qc_id v, qc_id float_value, st
     x->integer[v] = qc_lower_cut(x, q, s, base, st);
 }
 
-/* Writes the ops that a Table was made of. */
-static qc_id write_function(struct qc_lowering *x, const struct qc_node *n, qc_id input, const char *name,
-                            struct qc_status *st)
-{
-    struct qc_function f;
-    if (!qc_function_of(&f, n, x->to->arena, st)) return 0;
-    return qc_function_write_out(x->to, &f, input, n->name, name, st);
-}
-
 /* Returns true if only a Quantize reads the result, or the result of clamps on it. */
 static bool is_stored_alone(const struct qc_uses *uses, qc_id v)
 {
@@ -431,24 +379,19 @@ static bool is_stored_alone(const struct qc_uses *uses, qc_id v)
     }
 }
 
-/* Returns true if a product reads floats of 4 or 8 bits. ONNX Runtime (1.32) treats it as an integer product and rounds
-   its bias to multiples of the product of the scales, which are coarse for floats. */
-static bool is_of_floats(const struct qc_lowering *x, const struct qc_node *n)
-{
-    if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT) return false;
-    for (unsigned i = 0; i < 2; i++) {
-        const struct qc_node *dq = qc_node_of(x->from, n->inputs[i]);
-        if (!dq || dq->op != QC_OP_Dequantize) continue;
-        if (qc_is_small_float(x->from->qparams_of[x->from->values[dq->inputs[0]].type.qparams].dtype)) return true;
-    }
-    return false;
-}
-
 static bool is_rounded_by_runtime(const struct qc_lowering *x, const struct qc_node *n, qc_id input)
 {
     if (n->op != QC_OP_Conv && n->op != QC_OP_ConvTranspose && n->op != QC_OP_Gemm) return false;
     const struct qc_node *dq = qc_node_of(x->to, input);
-    if (dq && dq->op == QC_OP_DequantizeLinear && is_of_floats(x, n)) return true;
+    /* ONNX Runtime (1.32) treats a product that reads floats of 4 or 8 bits as an integer product and rounds its bias
+       to multiples of the product of the scales, which are coarse for floats. */
+    bool floats = false;
+    for (unsigned i = 0; i < 2; i++) {
+        const struct qc_node *from = qc_node_of(x->from, n->inputs[i]);
+        const qc_id read = from && from->op == QC_OP_Dequantize ? x->from->values[from->inputs[0]].type.qparams : 0;
+        floats = floats || (read && qc_is_small_float(x->from->qparams_of[read].dtype));
+    }
+    if (dq && dq->op == QC_OP_DequantizeLinear && floats) return true;
     const struct qc_node *made = qc_node_of(x->from, n->inputs[1]);
     const qc_id w = made && made->op == QC_OP_Dequantize ? made->inputs[0] : n->inputs[1],
                 qparams = x->from->values[w].type.qparams;
@@ -511,10 +454,15 @@ static void lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     qc_id *inputs = QC_NEW_ARRAY(x->arena, qc_id, n->input_count + 1, st);
     const char **names = QC_NEW_ARRAY(x->arena, const char *, n->output_count, st);
     if (!inputs || !names) return;
-    for (unsigned i = 0; i < n->input_count; i++)
-        if (n->inputs[i])
-            inputs[i] =
-                qc_lower_is_bias(x, n, i) ? qc_lower_bias(x, n->inputs[i], st) : qc_lower_real(x, n->inputs[i], st);
+    for (unsigned i = 0; i < n->input_count; i++) {
+        if (!n->inputs[i]) continue;
+        const struct qc_value *value = &g->values[n->inputs[i]];
+        const struct qc_tensor *bias = qc_lower_is_bias(x, n, i) ? value->constant : NULL;
+        const struct qc_shape shape = QC_SHAPE(1, 1, bias ? (int64_t)bias->count : 1);
+        inputs[i] = !bias ? qc_lower_real(x, n->inputs[i], st)
+                          : qc_graph_add_made_constant(x->to, value->name,
+                                                       qc_tensor_of(bias->dtype, &shape, bias->data, st), st);
+    }
     if (shuffled.shape) inputs[1] = shuffled.shape;
     for (unsigned k = 0; k < n->output_count; k++) names[k] = qc_lower_inner_name(x, n->outputs + k, st);
     if (is_rounded_by_runtime(x, n, inputs[0])) inputs[0] = keep_apart(x, ROUNDS_WEIGHTS, inputs[0], own, st);
@@ -530,8 +478,11 @@ static void lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     const struct qc_node_def with = {.op = lower_is_residual(x, n) ? QC_OP_Sum : n->op,
                                      .inputs = inputs,
                                      .output_names = names};
-    qc_id first = n->op == QC_OP_Table ? write_function(x, n, inputs[0], names[0], st)
-                                       : qc_graph_add_like(x->to, g, n, &with, st);
+    struct qc_function f; /* a Table is written as the ops that it was made of */
+    qc_id first = n->op != QC_OP_Table ? qc_graph_add_like(x->to, g, n, &with, st)
+                  : qc_function_of(&f, n, x->to->arena, st)
+                      ? qc_function_write_out(x->to, &f, inputs[0], n->name, names[0], st)
+                      : 0;
     if (apart && n->op == QC_OP_DequantizeLinear) first = keep_apart(x, JOINS_CHANNELS, first, base, st);
     if (x->options.target->openvino && qc_lower_is_rewritten(x, n)) first = keep_apart(x, OPENVINO, first, base, st);
     for (unsigned k = 0; first && k < n->output_count; k++) {
@@ -545,8 +496,21 @@ static void lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
 
 void qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
-    const struct qc_node *n = &x->from->nodes[id];
-    if (lower_integer_interface(x, n)) return;
+    const struct qc_graph *g = x->from;
+    const struct qc_node *n = &g->nodes[id], *from = n->input_count ? qc_node_of(g, n->inputs[0]) : NULL;
+    /* In a produced graph, integers that are inputs or outputs of the graph are converted by
+       Quantize(DequantizeLinear(i)) and QuantizeLinear(Dequantize(q)) with the parameters of their affine form. The
+       second of such a pair is omitted, and its result is an existing value. */
+    if (n->op == QC_OP_Quantize && from && from->op == QC_OP_DequantizeLinear &&
+        has_parameters(g, from, g->values[n->outputs].type.qparams, g->values[from->inputs[0]].type.dtype)) {
+        x->integer[n->outputs] = x->real[from->inputs[0]];
+        x->real[n->outputs] = x->real[from->outputs];
+        return;
+    }
+    if (leaves(g, n) && x->integer[from->inputs[0]]) {
+        x->real[n->outputs] = x->integer[from->inputs[0]];
+        return;
+    }
     if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize)
         store_integers(x, n->outputs, qc_lower_real(x, n->inputs[0], st), st);
     else if (qc_lower_rows(x, n, st) || qc_lower_pad(x, n, st))
@@ -558,19 +522,6 @@ void qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
 }
 
 static const char unreadable[] = "qcalib.four"; /* domain of a node that no file may have */
-
-/* Returns the numbers of a cache of 4 bits, as a value that only an operator with such a cache can do without. */
-static qc_id operator_alone(struct qc_lowering *x, qc_id cache, const struct qc_type *type, struct qc_status *st)
-{
-    int64_t types[QC_RANK_MAX + 2] = {type->dtype, type->shape.rank};
-    for (int i = 0; i < type->shape.rank; i++) types[2 + i] = type->shape.dim[i];
-    return qc_graph_add(x->to,
-                        QC_NODE(QC_OP_Custom, QC_INPUTS(cache),
-                                QC_ATTRS(QC_STRING(QC_CUSTOM_DOMAIN, unreadable), QC_STRING(QC_CUSTOM_OP, "Numbers"),
-                                         QC_INT(QC_CUSTOM_VERSION, 1),
-                                         QC_INTS(QC_CUSTOM_TYPES, (size_t)type->shape.rank + 2, types))),
-                        st);
-}
 
 static bool caches_are_read(const struct qc_graph *g, struct qc_status *st)
 {
@@ -602,7 +553,15 @@ static void lower_input(struct qc_lowering *x, size_t i, struct qc_status *st)
     *v = qc_graph_add_input_like(x->to, port, four ? QC_U8 : dtype, &shape, st);
     if (!cache) return;
     if (four) {
-        *v = operator_alone(x, *v, type, st);
+        /* The numbers of a cache of 4 bits, as a value that only an operator with such a cache can do without. */
+        int64_t types[QC_RANK_MAX + 2] = {type->dtype, type->shape.rank};
+        for (int d = 0; d < type->shape.rank; d++) types[2 + d] = type->shape.dim[d];
+        *v = qc_graph_add(x->to,
+                          QC_NODE(QC_OP_Custom, QC_INPUTS(*v),
+                                  QC_ATTRS(QC_STRING(QC_CUSTOM_DOMAIN, unreadable), QC_STRING(QC_CUSTOM_OP, "Numbers"),
+                                           QC_INT(QC_CUSTOM_VERSION, 1),
+                                           QC_INTS(QC_CUSTOM_TYPES, (size_t)type->shape.rank + 2, types))),
+                          st);
         return;
     }
     const struct qc_attr to = QC_INT("to", qc_dtype_info(type->dtype)->onnx);
@@ -624,7 +583,21 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     x.cache = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     x.called = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     if (st->code != QC_OK || !qc_uses_of(&x.uses, g, a, st) || !qc_graph_new_like(&x.to, g, st)) return false;
-    lower_find_caches(&x);
+    /* With options.caches: fill cache, and given of what is found. */
+    struct qc_cache c;
+    for (size_t i = 0; x.options.caches && i < g->input_count; i++) {
+        const qc_id input = g->inputs[i].value;
+        if (!qc_dtype_info(g->values[input].type.dtype)->is_float || !qc_cache_of(&c, &x.uses, input)) continue;
+        for (size_t k = 0; k < g->output_count; k++) {
+            const qc_id output = g->outputs[k].value;
+            const struct qc_node *read = maker_of(g, output);
+            const qc_id v = read && read->op == QC_OP_Dequantize ? read->inputs[0] : 0;
+            const struct qc_node *n = qc_node_of(g, v); /* the result of the Concat, rounded */
+            if (!v || maker_of(g, n && n->op == QC_OP_Quantize ? n->inputs[0] : v) != c.joins) continue;
+            x.cache[input] = x.cache[output] = v;
+            x.given[v] = g->outputs[k].name;
+        }
+    }
     for (size_t i = 0; i < g->call_count; i++)
         for (unsigned k = 0; g->calls[i].op && k < g->calls[i].input_count; k++) x.called[g->calls[i].inputs[k]] = true;
     for (size_t i = 0; i < g->input_count; i++) lower_input(&x, i, st);

@@ -48,10 +48,6 @@ void qc_lower_plain(struct qc_lowering *x, qc_id node, struct qc_status *st);
 qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st);
 void qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st);
 
-/* Returns the name of the integers of a value: that of the graph output that they are, else "<base>_quantized". NULL
-   only if memory is out. */
-const char *qc_lower_integer_name(const struct qc_lowering *x, qc_id v, const char *base, struct qc_status *st);
-
 /* Returns the type that operators read: 4 bits are held in 8. ONNX Runtime (1.31) fuses integer kernels only around 8
    bits, and builds graphs with 4 bits that it then refuses. A Clip limits integers to the levels of the narrower type.
    Constants are stored in 4 bits with a Cast after them, which runtimes fold. */
@@ -76,10 +72,9 @@ bool qc_lower_all_read(const struct qc_lowering *x, const struct qc_node *n,
 qc_id qc_lower_table_of(const struct qc_lowering *x, const struct qc_node *n);
 bool qc_lower_zero_points_differ(const struct qc_qparams *s); /* of its scales */
 bool qc_lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
-/* Bias of an integer product that ONNX Runtime would otherwise compute in float (export/formats/lowering_blocks.c):
-   whether this input of an Add is one, and the bias as a constant of three dimensions. */
+/* Returns whether this input of an Add is the bias of an integer product that ONNX Runtime would otherwise compute in
+   float (export/formats/lowering_blocks.c). It is then written as a constant of three dimensions. */
 bool qc_lower_is_bias(const struct qc_lowering *x, const struct qc_node *n, unsigned input);
-qc_id qc_lower_bias(struct qc_lowering *x, qc_id v, struct qc_status *st);
 /* A shuffle of stored channels in a form that ONNX Runtime moves fast (export/formats/lowering_blocks.c). */
 struct qc_shuffled {
     struct qc_node node;

@@ -123,14 +123,6 @@ bool qc_lower_is_bias(const struct qc_lowering *x, const struct qc_node *n, unsi
            (int64_t)bias->count == right->dim[1] && bias->shape.dim[bias->shape.rank - 1] == right->dim[1];
 }
 
-qc_id qc_lower_bias(struct qc_lowering *x, qc_id v, struct qc_status *st)
-{
-    const struct qc_value *value = &x->from->values[v];
-    const struct qc_shape shape = QC_SHAPE(1, 1, (int64_t)value->constant->count);
-    return qc_graph_add_made_constant(x->to, value->name,
-                                      qc_tensor_of(value->constant->dtype, &shape, value->constant->data, st), st);
-}
-
 /* Rows of a weight table that a Gather reads. The integers are gathered first, then dequantized: DequantizeLinear of
    the whole table takes ONNX Runtime (1.31) 600 times as long.
 
@@ -184,58 +176,11 @@ static qc_id take(struct qc_lowering *x, const struct qc_node *n, qc_id constant
     return add_gathered(x, QC_OP_Gather, 2, in, x->to->values[constant].name, "rows", st);
 }
 
-/* Gathers the integers, with the node itself. */
-static qc_id take_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table, struct qc_status *st)
-{
-    const char *name, *node;
-    const qc_id in[2] = {x->integer[table], qc_lower_real(x, n->inputs[1], st)};
-    qc_lower_fresh_names(&name, &node, x, n->op, qc_lower_base(x, n->outputs), "rows", st);
-    const struct qc_node_def with = {.inputs = in, .output_names = &name};
-    return qc_graph_add_like(x->to, x->from, n, &with, st);
-}
-
-/* Returns the zero points of blocks, in the type that the file has for the integers. */
-static qc_id zero_points(struct qc_lowering *x, const struct qc_qparams *s, const struct qc_shape *shape,
-                         struct qc_status *st)
-{
-    const enum qc_dtype type = qc_lower_type(s);
-    const qc_id v = lower_zero_points(x, s, s->dtype, shape, st);
-    if (!v || type == s->dtype) return v;
-    return qc_lower_add(x, *QC_NODE(QC_OP_Cast, QC_INPUTS(v), QC_ATTRS(QC_INT("to", qc_dtype_info(type)->onnx))),
-                        x->to->values[v].name, "widened", st);
-}
-
-static void in_blocks(struct qc_lowering *x, const struct qc_node *n, qc_id table, qc_id rows, struct qc_status *st)
-{
-    const struct qc_type *type = &x->from->values[table].type;
-    const struct qc_qparams *s = &x->from->qparams_of[type->qparams];
-    const struct qc_shape shape = qc_scale_shape(s, &type->shape, type->axis);
-    const bool zeros = lower_has_zero_points(s);
-    const qc_id scales = qc_lower_constant(x, QC_F32, &shape, s->scale, s->name, "scale", st),
-                zero = zeros ? zero_points(x, s, &shape, st) : QC_ABSENT;
-    qc_id in[3] = {rows, take(x, n, scales, st), zeros ? take(x, n, zero, st) : QC_ABSENT};
-    x->real[n->outputs] = qc_lower_add(x,
-                                       *QC_NODE(QC_OP_DequantizeLinear, .input_count = zeros ? 3 : 2, .inputs = in,
-                                                QC_ATTRS(QC_INT("axis", -1), QC_INT("block_size", s->block)),
-                                                QC_RESULT(qc_lower_inner_name(x, n->outputs, st))),
-                                       qc_lower_base(x, n->outputs), "dequantized", st);
-}
-
 bool qc_lower_zero_points_differ(const struct qc_qparams *s)
 {
     for (size_t i = 1; i < s->count; i++)
         if (s->zero_point[i] != s->zero_point[0]) return true;
     return false;
-}
-
-/* Returns the zero points of the rows as real numbers. */
-static qc_id real_zero_points(struct qc_lowering *x, const struct qc_qparams *s, const struct qc_shape *column,
-                              struct qc_status *st)
-{
-    QC_FREED float *zero = malloc(s->count * sizeof *zero);
-    if (!zero) return qc_fail_memory(st, s->count * sizeof *zero);
-    for (size_t i = 0; i < s->count; i++) zero[i] = (float)s->zero_point[i];
-    return qc_lower_constant(x, QC_F32, column, zero, s->name, "zero_points", st);
 }
 
 static void by_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table, qc_id rows, struct qc_status *st)
@@ -251,7 +196,10 @@ static void by_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table,
                 scales = qc_lower_constant(x, QC_F32, &column, s->scale, s->name, "scale", st);
     qc_id y[2] = {add_gathered(x, QC_OP_DequantizeLinear, 3, in, base, "dequantized", st), 0};
     if (qc_lower_zero_points_differ(s)) {
-        y[1] = take(x, n, real_zero_points(x, s, &column, st), st);
+        QC_FREED float *zero = malloc(s->count * sizeof *zero);
+        if (!zero) qc_fail_memory(st, s->count * sizeof *zero);
+        for (size_t i = 0; zero && i < s->count; i++) zero[i] = (float)s->zero_point[i];
+        y[1] = take(x, n, zero ? qc_lower_constant(x, QC_F32, &column, zero, s->name, "zero_points", st) : 0, st);
         y[0] = add_gathered(x, QC_OP_Sub, 2, y, base, "shifted", st);
     }
     y[1] = take(x, n, scales, st);
@@ -269,12 +217,34 @@ bool qc_lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc_sta
     const qc_id table = moves ? n->inputs[0] : qc_lower_table_of(x, n);
     if (!table) return table_behind(g, n) && qc_lower_all_read(x, n, takes_rows); /* Nothing is made of it alone. */
     qc_lower_integer(x, table, st);
-    const qc_id rows = take_rows(x, n, table, st);
+    /* Gather the integers, with the node itself. */
+    const char *name, *node;
+    const qc_id from[2] = {x->integer[table], qc_lower_real(x, n->inputs[1], st)};
+    qc_lower_fresh_names(&name, &node, x, n->op, qc_lower_base(x, n->outputs), "rows", st);
+    const struct qc_node_def with = {.inputs = from, .output_names = &name};
+    const qc_id rows = qc_graph_add_like(x->to, x->from, n, &with, st);
     if (moves)
         x->integer[n->outputs] = rows;
-    else if (g->qparams_of[g->values[table].type.qparams].block)
-        in_blocks(x, n, table, rows, st);
-    else
+    else if (g->qparams_of[g->values[table].type.qparams].block) {
+        const struct qc_type *type = &x->from->values[table].type;
+        const struct qc_qparams *s = &x->from->qparams_of[type->qparams];
+        const struct qc_shape shape = qc_scale_shape(s, &type->shape, type->axis);
+        const bool zeros = lower_has_zero_points(s);
+        const enum qc_dtype stored = qc_lower_type(s); /* the file has the integers in it */
+        const qc_id scales = qc_lower_constant(x, QC_F32, &shape, s->scale, s->name, "scale", st);
+        qc_id zero = zeros ? lower_zero_points(x, s, s->dtype, &shape, st) : QC_ABSENT;
+        if (zero && stored != s->dtype)
+            zero =
+                qc_lower_add(x,
+                             *QC_NODE(QC_OP_Cast, QC_INPUTS(zero), QC_ATTRS(QC_INT("to", qc_dtype_info(stored)->onnx))),
+                             x->to->values[zero].name, "widened", st);
+        qc_id in[3] = {rows, take(x, n, scales, st), zeros ? take(x, n, zero, st) : QC_ABSENT};
+        x->real[n->outputs] = qc_lower_add(x,
+                                           *QC_NODE(QC_OP_DequantizeLinear, .input_count = zeros ? 3 : 2, .inputs = in,
+                                                    QC_ATTRS(QC_INT("axis", -1), QC_INT("block_size", s->block)),
+                                                    QC_RESULT(qc_lower_inner_name(x, n->outputs, st))),
+                                           qc_lower_base(x, n->outputs), "dequantized", st);
+    } else
         by_rows(x, n, table, rows, st);
     return true;
 }
@@ -321,17 +291,6 @@ static size_t merged_axis(const struct qc_lowering *x, const struct qc_node *fir
     return axis;
 }
 
-static qc_id merge_shape(struct qc_lowering *x, const struct qc_node *n, size_t axis, struct qc_status *st)
-{
-    const struct qc_tensor *apart = qc_constant_of(x->from, n->inputs[1]);
-    const int64_t *from = apart->data;
-    int64_t dim[QC_RANK_MAX] = {0};
-    for (size_t i = 0; i <= axis; i++) dim[i] = from[i];
-    for (size_t i = axis + 1; i < apart->count; i++) dim[axis] *= from[i];
-    const struct qc_shape shape = QC_SHAPE((int64_t)axis + 1);
-    return qc_lower_constant(x, QC_I64, &shape, dim, qc_lower_base(x, n->outputs), "shape", st);
-}
-
 const struct qc_node *qc_lower_shuffle(struct qc_shuffled *s, struct qc_lowering *x, const struct qc_node *n,
                                        struct qc_status *st)
 {
@@ -339,7 +298,13 @@ const struct qc_node *qc_lower_shuffle(struct qc_shuffled *s, struct qc_lowering
     size_t axis = 0;
     s->shape = 0;
     if (n->op == QC_OP_Reshape && (axis = merged_axis(x, n))) {
-        s->shape = merge_shape(x, n, axis, st);
+        const struct qc_tensor *apart = qc_constant_of(x->from, n->inputs[1]);
+        const int64_t *from = apart->data;
+        int64_t dim[QC_RANK_MAX] = {0};
+        for (size_t i = 0; i <= axis; i++) dim[i] = from[i];
+        for (size_t i = axis + 1; i < apart->count; i++) dim[axis] *= from[i];
+        const struct qc_shape shape = QC_SHAPE((int64_t)axis + 1);
+        s->shape = qc_lower_constant(x, QC_I64, &shape, dim, qc_lower_base(x, n->outputs), "shape", st);
         return n;
     }
     if (n->op != QC_OP_Transpose || !made || made->op != QC_OP_Reshape || !(axis = merged_axis(x, made))) return n;

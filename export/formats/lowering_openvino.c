@@ -13,17 +13,6 @@
    with a zero point and a scale for each position along that axis. The operators behind it read wrong numbers then,
    unless zero point and fill value are 0. */
 
-/* Returns true if a constant Pad fills along exactly one axis. */
-static bool fills_one_axis(const struct qc_graph *g, const struct qc_node *n)
-{
-    const struct qc_tensor *pads = n->op == QC_OP_Pad ? qc_constant_of(g, n->inputs[1]) : NULL;
-    if (!pads || strcmp(qc_attr_string(n, "mode", "constant"), "constant") != 0) return false;
-    size_t axes = 0;
-    for (size_t i = 0; i < pads->count / 2; i++)
-        axes += qc_tensor_int(pads, i) != 0 || qc_tensor_int(pads, i + pads->count / 2) != 0;
-    return axes == 1;
-}
-
 /* *value: what the Pad fills with. Returns false if it is computed. */
 static bool fill_value(float *value, const struct qc_graph *g, const struct qc_node *n)
 {
@@ -50,8 +39,14 @@ static bool has_zero_point(const struct qc_qparams *s)
 
 static bool pad_moves(const struct qc_lowering *x, const struct qc_node *n)
 {
+    const bool pads_constant = x->options.target->openvino && n->op == QC_OP_Pad &&
+                               strcmp(qc_attr_string(n, "mode", "constant"), "constant") == 0;
+    const struct qc_tensor *pads = pads_constant ? qc_constant_of(x->from, n->inputs[1]) : NULL;
     float value;
-    if (!x->options.target->openvino || !fills_one_axis(x->from, n)) return false;
+    size_t axes = 0; /* along which it fills */
+    for (size_t i = 0; pads && i < pads->count / 2; i++)
+        axes += qc_tensor_int(pads, i) != 0 || qc_tensor_int(pads, i + pads->count / 2) != 0;
+    if (axes != 1) return false;
     const struct qc_qparams *s = read_as(x->from, n);
     return has_zero_point(s) || (s && (!fill_value(&value, x->from, n) || value != 0));
 }
@@ -142,13 +137,6 @@ static bool has_large_constant(const struct qc_graph *g, const struct qc_node *n
     return false;
 }
 
-/* It computes a Conv of integers without its bias, if the batch is free and the network has a recurrent operator. */
-static bool loses_bias(const struct qc_lowering *x, const struct qc_node *n)
-{
-    return x->recurrent && n->op == QC_OP_Conv && n->input_count > 2 && n->inputs[2] &&
-           x->from->values[n->outputs].type.shape.dim[0] < 0;
-}
-
 /* It reads the integers of int8 that a Concat joins for a Conv as others. */
 static bool joins_int8(const struct qc_lowering *x, const struct qc_node *n)
 {
@@ -200,6 +188,10 @@ bool qc_lower_is_rewritten(struct qc_lowering *x, const struct qc_node *n)
     /* They have no type if they are read from a file of opset 13 to 17, and operators behind them are refused. */
     if ((n->op == QC_OP_ReduceL1 || n->op == QC_OP_ReduceLogSumExp) && x->to->opset < 18) x->to->opset = 18;
     /* A QuantizeLinear behind these is computed within them, and clips to its levels before they compare. */
-    return n->op == QC_OP_ReduceMax || n->op == QC_OP_ReduceMin || loses_bias(x, n) || joins_int8(x, n) ||
-           joins_products(x, n) || has_large_constant(x->from, n);
+    if (n->op == QC_OP_ReduceMax || n->op == QC_OP_ReduceMin) return true;
+    /* It computes a Conv of integers without its bias, if the batch is free and the network has a recurrent operator.
+     */
+    return (x->recurrent && n->op == QC_OP_Conv && n->input_count > 2 && n->inputs[2] &&
+            x->from->values[n->outputs].type.shape.dim[0] < 0) ||
+           joins_int8(x, n) || joins_products(x, n) || has_large_constant(x->from, n);
 }

@@ -41,21 +41,18 @@ static unsigned bits_of(const struct qc_qparams *s)
     return s->bits == 2 ? 2 : qc_dtype_info(s->dtype)->bits;
 }
 
-/* Returns true if the rows of the table fill whole bytes. */
-static bool has_rows(const struct qc_lowering *x, const struct qc_node *n)
-{
-    const qc_id table = qc_lower_table_of(x, n);
-    if (!table) return false;
-    const struct qc_type *t = &x->from->values[table].type;
-    const struct qc_qparams *s = &x->from->qparams_of[t->qparams];
-    return is_block(s->block) && t->shape.dim[1] * bits_of(s) % 8 == 0;
-}
-
 /* MatMulNBits and GatherBlockQuantized (export/formats/qoperator.c): whether a node can be one. */
 static bool lower_has_nbits(const struct qc_lowering *x, const struct qc_node *n)
 {
     const struct qc_graph *g = x->from;
-    if (n->op == QC_OP_Gather) return has_rows(x, n);
+    if (n->op == QC_OP_Gather) {
+        /* True if the rows of the table fill whole bytes. */
+        const qc_id table = qc_lower_table_of(x, n);
+        if (!table) return false;
+        const struct qc_type *t = &x->from->values[table].type;
+        const struct qc_qparams *s = &x->from->qparams_of[t->qparams];
+        return is_block(s->block) && t->shape.dim[1] * bits_of(s) % 8 == 0;
+    }
     if ((n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) || g->values[n->inputs[0]].type.dtype != QC_F32) return false;
     const qc_id weight = qc_lower_in_blocks(g, qc_node_of(g, n->inputs[1]));
     const int64_t block = weight ? g->qparams_of[g->values[weight].type.qparams].block : 0;
@@ -160,26 +157,21 @@ static struct packing packing_of(const struct qc_graph *g, qc_id weight, bool ta
     return p;
 }
 
-static void lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
-{
-    const qc_id table = qc_lower_table_of(x, n);
-    const struct packing p = packing_of(x->from, table, true);
-    const qc_id in[4] = {packed(x, &p, qc_lower_base(x, table), st), qc_lower_real(x, n->inputs[1], st),
-                         packed_scales(x, &p, st), packed_zero_points(x, &p, st)};
-    x->real[n->outputs] =
-        qc_graph_add(x->to,
-                     QC_NODE(QC_OP_GatherBlockQuantized, .name = n->name, .input_count = in[3] ? 4 : 3, .inputs = in,
-                             QC_ATTRS(QC_INT("bits", p.bits), QC_INT("block_size", p.s->block),
-                                      QC_INT("gather_axis", 0), QC_INT("quantize_axis", 1)),
-                             QC_RESULT(qc_lower_inner_name(x, n->outputs, st))),
-                     st);
-}
-
 static void lower_nbits(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
     if (n->op == QC_OP_Gather) {
-        lower_rows(x, n, st);
+        const qc_id table = qc_lower_table_of(x, n);
+        const struct packing p = packing_of(x->from, table, true);
+        const qc_id in[4] = {packed(x, &p, qc_lower_base(x, table), st), qc_lower_real(x, n->inputs[1], st),
+                             packed_scales(x, &p, st), packed_zero_points(x, &p, st)};
+        x->real[n->outputs] = qc_graph_add(x->to,
+                                           QC_NODE(QC_OP_GatherBlockQuantized, .name = n->name,
+                                                   .input_count = in[3] ? 4 : 3, .inputs = in,
+                                                   QC_ATTRS(QC_INT("bits", p.bits), QC_INT("block_size", p.s->block),
+                                                            QC_INT("gather_axis", 0), QC_INT("quantize_axis", 1)),
+                                                   QC_RESULT(qc_lower_inner_name(x, n->outputs, st))),
+                                           st);
         return;
     }
     const qc_id weight = qc_lower_in_blocks(g, qc_node_of(g, n->inputs[1]));
@@ -453,7 +445,9 @@ static void add_like(struct qc_lowering *x, enum qc_op op, const struct qc_node 
     const char **names = QC_NEW_ARRAY(x->to->arena, const char *, n->output_count, st);
     for (unsigned k = 0; names && k < n->output_count; k++) {
         const bool product = qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT;
-        names[k] = qc_lower_integer_name(x, value + k, qc_lower_base(x, product ? n->outputs : value + k), st);
+        /* The name of the graph output that the integers are, else "<base>_quantized". */
+        const char *base = qc_lower_base(x, product ? n->outputs : value + k);
+        names[k] = x->given[value + k] ? x->given[value + k] : qc_arena_printf(x->to->arena, st, "%s_quantized", base);
     }
     const struct qc_node_def with = {.op = op, .input_count = count, .inputs = in, .output_names = names};
     const qc_id first = qc_graph_add_like(x->to, x->from, n, &with, st);
@@ -465,20 +459,6 @@ static void add_like(struct qc_lowering *x, enum qc_op op, const struct qc_node 
 }
 
 /* --- Products --- */
-
-/* Returns true if there is an operator for this product and the op that reads its accumulator. */
-static bool has_product(const struct qc_lowering *x, const struct qc_node *n, const struct qc_node *taker)
-{
-    if (n->op != QC_OP_Conv && n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) return false;
-    const struct qc_qparams *a = quantizer_of(x, n->inputs[0]), *w = quantizer_of(x, n->inputs[1]);
-    const bool floats = taker->op == QC_OP_Dequantize;
-    const enum qc_dtype t = w ? qc_lower_type(w) : QC_NONE;
-    if (!w || !is_plain(x, n->inputs[0]) || (t != QC_I8 && !(t == QC_U8 && qc_lower_type(a) == QC_U8))) return false;
-    if (floats ? n->op != QC_OP_Gemm : taker->op != QC_OP_Requantize || !is_plain_like(x, taker->outputs, n->inputs[0]))
-        return false;
-    if (n->op == QC_OP_MatMul && w->count > 1 && x->from->values[n->inputs[1]].type.shape.rank != 2) return false;
-    return n->op != QC_OP_Conv || !qc_lower_zero_points_differ(w);
-}
 
 static void lower_product(struct qc_lowering *x, const struct qc_node *n, const struct qc_node *taker,
                           struct qc_status *st)
@@ -516,7 +496,18 @@ static bool is_deferred(const struct qc_lowering *x, const struct qc_node *n)
     if (!reader) return false;
     if (n->op == QC_OP_Requantize)
         return x->from->nodes[reader].op == QC_OP_Concat && is_plain_like(x, n->inputs[0], n->outputs);
-    return x->from->values[n->outputs].type.qparams != QC_REAL && has_product(x, n, &x->from->nodes[reader]);
+    if (x->from->values[n->outputs].type.qparams == QC_REAL) return false;
+    /* True if there is an operator for this product and the op that reads its accumulator. */
+    const struct qc_node *taker = &x->from->nodes[reader];
+    if (n->op != QC_OP_Conv && n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) return false;
+    const struct qc_qparams *a = quantizer_of(x, n->inputs[0]), *w = quantizer_of(x, n->inputs[1]);
+    const bool floats = taker->op == QC_OP_Dequantize;
+    const enum qc_dtype t = w ? qc_lower_type(w) : QC_NONE;
+    if (!w || !is_plain(x, n->inputs[0]) || (t != QC_I8 && !(t == QC_U8 && qc_lower_type(a) == QC_U8))) return false;
+    if (floats ? n->op != QC_OP_Gemm : taker->op != QC_OP_Requantize || !is_plain_like(x, taker->outputs, n->inputs[0]))
+        return false;
+    if (n->op == QC_OP_MatMul && w->count > 1 && x->from->values[n->inputs[1]].type.shape.rank != 2) return false;
+    return n->op != QC_OP_Conv || !qc_lower_zero_points_differ(w);
 }
 
 /* --- Ops that round once --- */
@@ -591,19 +582,6 @@ static bool has_constants(const struct qc_lowering *x, const struct qc_node *n)
     return n->op != QC_OP_Pad || bound_level(&q, x, n, 2, s);
 }
 
-static void lower_clamp(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
-{
-    const struct qc_qparams *s = quantizer_of(x, n->outputs);
-    const struct qc_levels levels = qc_qparams_levels(s);
-    int32_t lo = n->op == QC_OP_Relu ? s->zero_point[0] : levels.lo, hi = levels.hi;
-    bound_level(&lo, x, n, 1, s);
-    bound_level(&hi, x, n, 2, s);
-    const qc_id in[3] = {integers(x, n->inputs[0], st),
-                         level(x, s, lo, n->op == QC_OP_Relu ? "zero_point" : "lowest", st),
-                         hi < levels.hi ? level(x, s, hi, "highest", st) : QC_ABSENT};
-    add_like(x, QC_OP_Clip, n, in[2] ? 3 : 2, in, n->outputs, st);
-}
-
 void qc_lower_moving(struct qc_lowering *x, const struct qc_node *n, const char *zero, struct qc_status *st)
 {
     const struct qc_qparams *s = quantizer_of(x, n->outputs);
@@ -622,14 +600,6 @@ void qc_lower_moving(struct qc_lowering *x, const struct qc_node *n, const char 
         if (count < 3) count = 3;
     }
     add_like(x, n->op, n, count, in, n->outputs, st);
-}
-
-/* Returns true if ONNX Runtime runs this op on 8-bit integers. DepthToSpace and SpaceToDepth do so only in the newest
-   versions, not in 1.16. */
-static bool moves_bytes(enum qc_op op)
-{
-    return qc_op_info(op)->affine == QC_AFFINE_KEEP && op != QC_OP_GlobalMaxPool && op != QC_OP_GatherElements &&
-           op != QC_OP_DepthToSpace && op != QC_OP_SpaceToDepth;
 }
 
 static void lower_node(struct qc_lowering *x, qc_id id, struct qc_status *st)
@@ -655,9 +625,21 @@ static void lower_node(struct qc_lowering *x, qc_id id, struct qc_status *st)
         qc_lower_plain(x, id, st);
     else if (n->op == QC_OP_Concat)
         lower_concat(x, n, st);
-    else if ((n->op == QC_OP_Relu || n->op == QC_OP_Clip) && has_constants(x, n))
-        lower_clamp(x, n, st);
-    else if (moves_bytes(n->op) && has_constants(x, n))
+    else if ((n->op == QC_OP_Relu || n->op == QC_OP_Clip) && has_constants(x, n)) {
+        const struct qc_qparams *s = quantizer_of(x, n->outputs);
+        const struct qc_levels levels = qc_qparams_levels(s);
+        int32_t lo = n->op == QC_OP_Relu ? s->zero_point[0] : levels.lo, hi = levels.hi;
+        bound_level(&lo, x, n, 1, s);
+        bound_level(&hi, x, n, 2, s);
+        const qc_id in[3] = {integers(x, n->inputs[0], st),
+                             level(x, s, lo, n->op == QC_OP_Relu ? "zero_point" : "lowest", st),
+                             hi < levels.hi ? level(x, s, hi, "highest", st) : QC_ABSENT};
+        add_like(x, QC_OP_Clip, n, in[2] ? 3 : 2, in, n->outputs, st);
+        /* ONNX Runtime runs these ops on 8-bit integers; DepthToSpace and SpaceToDepth only in the newest versions, not
+           in 1.16. */
+    } else if (qc_op_info(n->op)->affine == QC_AFFINE_KEEP && n->op != QC_OP_GlobalMaxPool &&
+               n->op != QC_OP_GatherElements && n->op != QC_OP_DepthToSpace && n->op != QC_OP_SpaceToDepth &&
+               has_constants(x, n))
         qc_lower_moving(x, n, "zero_point", st);
     else
         qc_lower_plain(x, id, st);

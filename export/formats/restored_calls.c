@@ -34,13 +34,6 @@ static bool is_past(unsigned input)
     return input >= QC_CACHES_PAST && input < QC_CACHES_PAST + QC_CACHES;
 }
 
-static bool is_cache(const struct qc_lowering *x, qc_id v)
-{
-    bool is = false;
-    for (size_t i = 0; i < x->from->output_count; i++) is = is || (v && x->cache[x->from->outputs[i].value] == v);
-    return is;
-}
-
 static bool attrs_equal(const struct qc_node *m, const struct qc_node *n)
 {
     if (m->attr_count != n->attr_count) return false;
@@ -67,38 +60,20 @@ static qc_id source_of(const struct qc_graph *g, qc_id v)
     return v;
 }
 
-/* Returns true for the same numbers, also if b has them in 16 bits. */
-static bool numbers_equal(const struct qc_tensor *a, const struct qc_tensor *b)
-{
-    if (a->dtype != QC_F32 || b->dtype == QC_F32) return qc_tensor_equal(a, b);
-    if (!qc_shape_equal(&a->shape, &b->shape)) return false;
-    for (size_t i = 0; i < a->count; i++) {
-        const float x = ((const float *)a->data)[i];
-        const uint16_t *y = b->data;
-        if (b->dtype == QC_F16 ? qc_float_to_half(x) != y[i] : b->dtype != QC_BF16 || qc_float_to_bfloat(x) != y[i])
-            return false;
-    }
-    return true;
-}
-
 static bool constants_equal(const struct restoring *s, qc_id a, qc_id b)
 {
     const struct qc_tensor *t = qc_constant_of(s->real, a), *u = qc_constant_of(s->written, b);
-    return t && u && s->written->values[b].type.qparams == QC_REAL && numbers_equal(t, u);
-}
-
-/* Returns true if value a of the float graph is an input of the call. *equal: b is the same input. */
-static bool is_input(bool *equal, const struct restoring *s, qc_id a, qc_id b)
-{
-    bool is = false;
-    *equal = false;
-    for (unsigned i = 0; i < s->a->input_count; i++) {
-        if (!s->a->inputs[i] || source_of(s->real, s->a->inputs[i]) != a) continue;
-        is = true;
-        *equal = *equal || source_of(s->written, s->b->inputs[i]) == b;
+    if (!t || !u || s->written->values[b].type.qparams != QC_REAL) return false;
+    /* True for the same numbers, also if b has them in 16 bits. */
+    if (t->dtype != QC_F32 || u->dtype == QC_F32) return qc_tensor_equal(t, u);
+    if (!qc_shape_equal(&t->shape, &u->shape)) return false;
+    for (size_t i = 0; i < t->count; i++) {
+        const float x = ((const float *)t->data)[i];
+        const uint16_t *y = u->data;
+        if (u->dtype == QC_F16 ? qc_float_to_half(x) != y[i] : u->dtype != QC_BF16 || qc_float_to_bfloat(x) != y[i])
+            return false;
     }
-    *equal = *equal || (is && constants_equal(s, a, b));
-    return is;
+    return true;
 }
 
 static bool values_equal(struct restoring *s, qc_id a, qc_id b);
@@ -130,26 +105,28 @@ static bool values_equal(struct restoring *s, qc_id a, qc_id b)
     if (!a || !b) return a == b;
     a = source_of(s->real, a);
     b = source_of(s->written, b);
-    if (is_cache(s->x, b)) {
+    bool cache = false;
+    for (size_t i = 0; i < s->x->from->output_count; i++)
+        cache = cache || (b && s->x->cache[s->x->from->outputs[i].value] == b);
+    if (cache) {
         s->cached = true; /* an operator with such a cache rounds what it appends */
         b = source_of(s->written, qc_node_of(s->written, b)->inputs[0]);
     }
-    if (is_input(&equal, s, a, b)) return equal;
+    bool input = false; /* value a of the float graph is an input of the call; equal: b is the same */
+    equal = false;
+    for (unsigned i = 0; i < s->a->input_count; i++) {
+        if (!s->a->inputs[i] || source_of(s->real, s->a->inputs[i]) != a) continue;
+        input = true;
+        equal = equal || source_of(s->written, s->b->inputs[i]) == b;
+    }
+    equal = equal || (input && constants_equal(s, a, b));
+    if (input) return equal;
     if (s->met[a].call == s->call) return s->met[a].value == b;
     if (s->depth == DEPTH || s->count++ == LIMIT) return false;
     s->depth++;
     equal = compute_equal(s, a, b);
     s->depth--;
     if (equal) s->met[a] = (struct met){b, s->call};
-    return equal;
-}
-
-static bool output_equal(bool *stored, struct restoring *s, qc_id a, qc_id b);
-
-static bool joined_equal(bool *stored, struct restoring *s, const struct qc_node *m, const struct qc_node *n)
-{
-    bool equal = m->op == n->op && m->input_count == n->input_count && attrs_equal(m, n) && s->depth++ < DEPTH;
-    for (unsigned i = 0; equal && i < m->input_count; i++) equal = output_equal(stored, s, m->inputs[i], n->inputs[i]);
     return equal;
 }
 
@@ -161,7 +138,12 @@ static bool output_equal(bool *stored, struct restoring *s, qc_id a, qc_id b)
         const struct qc_node *n = qc_node_of(s->written, b), *m = qc_node_of(s->real, a);
         *stored = true;
         if (n && n->op == QC_OP_Quantize) return values_equal(s, a, n->inputs[0]);
-        if (n && m && n->op == QC_OP_Concat) return joined_equal(stored, s, m, n);
+        if (n && m && n->op == QC_OP_Concat) {
+            bool equal = m->op == n->op && m->input_count == n->input_count && attrs_equal(m, n) && s->depth++ < DEPTH;
+            for (unsigned i = 0; equal && i < m->input_count; i++)
+                equal = output_equal(stored, s, m->inputs[i], n->inputs[i]);
+            return equal;
+        }
         if (!n || !m || qc_node_affine(n) != QC_AFFINE_KEEP || !inputs_equal(s, m, n, 1)) return false;
         a = m->inputs[0];
         b = n->inputs[0];
@@ -184,14 +166,6 @@ struct again {
 
 enum { OWN_ATTRS = QC_CUSTOM_ATTRS + 1, CACHE_ATTRS = 3 };
 
-/* Returns the result of the QuantizeLinear, or of another operator with its type; 0 if it is no QuantizeLinear. */
-static qc_id quantize_of(const struct qc_graph *g, qc_id v)
-{
-    const struct qc_node *n = qc_node_of(g, v);
-    while (n && n->op != QC_OP_QuantizeLinear && n->input_count) n = qc_node_of(g, n->inputs[0]);
-    return n && n->input_count == 3 ? n->outputs : 0;
-}
-
 /* Returns true for an operator of ONNX Runtime (1.32) that has caches in their stored types, with known scales. */
 static bool takes_caches(const struct restoring *s)
 {
@@ -212,45 +186,40 @@ static bool takes_caches(const struct restoring *s)
     return true;
 }
 
-static bool is_four(const struct restoring *s)
-{
-    const qc_id v = source_of(s->written, s->b->outputs[QC_CACHES_PRESENT]);
-    return s->written->qparams_of[s->written->values[v].type.qparams].dtype == QC_I4;
-}
-
-/* Returns the input of the lowered graph for one of the written graph. */
-static qc_id port_of(const struct qc_lowering *x, qc_id v)
-{
-    size_t i = 0;
-    while (x->from->inputs[i].value != v) i++;
-    return x->to->inputs[i].value;
-}
-
 /* Finds the values of the call, which is equal. *fits is false if an output is stored in another way. */
 static bool find_values(struct again *out, bool *fits, struct restoring *s, const bool *stored, struct qc_arena *a,
                         struct qc_status *st)
 {
     const struct qc_source_call *c = s->b;
-    *out = (struct again){.call = c,
-                          .real = s->a,
-                          .own = s->own,
-                          .caches = s->cached,
-                          .four = s->cached && is_four(s),
-                          .inputs = QC_NEW_ARRAY(a, qc_id, c->input_count, st),
-                          .outputs = QC_NEW_ARRAY(a, qc_id, c->output_count, st),
-                          .stored = QC_NEW_ARRAY(a, qc_id, c->output_count, st),
-                          .quantize = QC_NEW_ARRAY(a, qc_id, c->output_count, st)};
+    const qc_id cache = s->cached ? source_of(s->written, c->outputs[QC_CACHES_PRESENT]) : 0;
+    const struct qc_lowering *x = s->x;
+    *out =
+        (struct again){.call = c,
+                       .real = s->a,
+                       .own = s->own,
+                       .caches = s->cached,
+                       .four = cache && s->written->qparams_of[s->written->values[cache].type.qparams].dtype == QC_I4,
+                       .inputs = QC_NEW_ARRAY(a, qc_id, c->input_count, st),
+                       .outputs = QC_NEW_ARRAY(a, qc_id, c->output_count, st),
+                       .stored = QC_NEW_ARRAY(a, qc_id, c->output_count, st),
+                       .quantize = QC_NEW_ARRAY(a, qc_id, c->output_count, st)};
     if (!out->inputs || !out->outputs || !out->stored || !out->quantize) return false;
     for (unsigned k = 0; k < c->output_count; k++) {
         if (!stored[k]) continue;
-        out->stored[k] = s->x->integer[source_of(s->written, c->outputs[k])];
-        out->quantize[k] = s->cached ? out->stored[k] : quantize_of(s->x->to, out->stored[k]);
+        out->stored[k] = x->integer[source_of(s->written, c->outputs[k])];
+        /* The result of the QuantizeLinear, or of another operator with its type; 0 if it is no QuantizeLinear. */
+        const struct qc_node *q = qc_node_of(x->to, out->stored[k]);
+        while (q && q->op != QC_OP_QuantizeLinear && q->input_count) q = qc_node_of(x->to, q->inputs[0]);
+        out->quantize[k] = s->cached ? out->stored[k] : q && q->input_count == 3 ? q->outputs : 0;
         *fits = *fits && out->stored[k] && out->quantize[k];
     }
-    for (unsigned i = 0; *fits && i < c->input_count; i++)
+    for (unsigned i = 0; *fits && i < c->input_count; i++) {
+        size_t port = 0; /* an input of the written graph is one of the lowered graph */
+        while (c->inputs[i] && s->cached && is_past(i) && x->from->inputs[port].value != c->inputs[i]) port++;
         if (c->inputs[i])
             out->inputs[i] =
-                s->cached && is_past(i) ? port_of(s->x, c->inputs[i]) : qc_lower_real(s->x, c->inputs[i], st);
+                s->cached && is_past(i) ? x->to->inputs[port].value : qc_lower_real(s->x, c->inputs[i], st);
+    }
     for (unsigned k = 0; *fits && k < c->output_count; k++)
         if (c->outputs[k] && !stored[k]) out->outputs[k] = qc_lower_real(s->x, c->outputs[k], st);
     return st->code == QC_OK;
@@ -315,25 +284,6 @@ static qc_id in_type(struct qc_graph *g, qc_id v, enum qc_dtype type, struct qc_
     return v && is_float(g, v) ? qc_graph_cast(g, v, type, st) : v;
 }
 
-/* Returns input i in the type that the model has it in. */
-static qc_id own_input(struct qc_rebuild *r, const struct restoring *s, const struct again *w, unsigned i,
-                       struct qc_status *st)
-{
-    const struct qc_value *own = &s->types->values[w->own->inputs[i]];
-    if (own->constant && own->constant->dtype != r->from->values[w->inputs[i]].type.dtype)
-        return qc_graph_add_constant(r->to, own->name, own->constant, st);
-    return in_type(r->to, qc_rebuild_value(r, w->inputs[i], st), own->type.dtype, st);
-}
-
-/* Adds the QuantizeLinear of output k, which reads `real`. */
-static void store_output(struct qc_rebuild *r, const struct again *w, unsigned k, qc_id real, struct qc_status *st)
-{
-    const struct qc_node *q = qc_node_of(r->from, w->quantize[k]);
-    const qc_id inputs[] = {real, qc_rebuild_value(r, q->inputs[1], st), qc_rebuild_value(r, q->inputs[2], st)};
-    const struct qc_node_def with = {.inputs = inputs, .output_names = &r->from->values[w->stored[k]].name};
-    r->map[w->stored[k]] = qc_graph_add_like(r->to, r->from, q, &with, st);
-}
-
 /* Adds the scales of a cache, one for each element of each head. */
 static qc_id cache_scales(struct qc_rebuild *r, const struct restoring *s, const struct again *w, unsigned k,
                           struct qc_status *st)
@@ -360,9 +310,17 @@ static void write_call(struct qc_rebuild *r, const struct restoring *s, const st
     const char **names = QC_NEW_ARRAY(a, const char *, c->output_count, st);
     const unsigned input_count = w->caches ? QC_CACHES_SCALES + QC_CACHES : c->input_count;
     if (!attrs || !inputs || !names) return;
-    for (unsigned i = 0; i < c->input_count; i++)
-        if (w->inputs[i])
-            inputs[i] = w->caches && is_past(i) ? qc_rebuild_value(r, w->inputs[i], st) : own_input(r, s, w, i, st);
+    for (unsigned i = 0; i < c->input_count; i++) {
+        if (!w->inputs[i]) continue;
+        /* Others than caches are in the type that the model has them in. */
+        const bool past = w->caches && is_past(i);
+        const struct qc_value *own = &s->types->values[w->own->inputs[i]];
+        const bool replaced =
+            !past && own->constant && own->constant->dtype != r->from->values[w->inputs[i]].type.dtype;
+        inputs[i] = replaced ? qc_graph_add_constant(r->to, own->name, own->constant, st)
+                             : qc_rebuild_value(r, w->inputs[i], st);
+        if (!past && !replaced) inputs[i] = in_type(r->to, inputs[i], own->type.dtype, st);
+    }
     for (unsigned k = 0; w->caches && k < QC_CACHES; k++) inputs[QC_CACHES_SCALES + k] = cache_scales(r, s, w, k, st);
     for (unsigned k = 0; k < c->output_count; k++)
         names[k] = w->caches && w->stored[k] ? r->from->values[w->stored[k]].name
@@ -385,7 +343,13 @@ static void write_call(struct qc_rebuild *r, const struct restoring *s, const st
         }
         const qc_id v = w->stored[k] ? qc_node_of(r->from, w->quantize[k])->inputs[0] : w->outputs[k],
                     y = v ? in_type(r->to, first + k, r->from->values[v].type.dtype, st) : 0;
-        if (v && w->stored[k]) store_output(r, w, k, y, st);
+        if (v && w->stored[k]) {
+            /* Add the QuantizeLinear of output k. */
+            const struct qc_node *q = qc_node_of(r->from, w->quantize[k]);
+            const qc_id in[] = {y, qc_rebuild_value(r, q->inputs[1], st), qc_rebuild_value(r, q->inputs[2], st)};
+            const struct qc_node_def with = {.inputs = in, .output_names = &r->from->values[w->stored[k]].name};
+            r->map[w->stored[k]] = qc_graph_add_like(r->to, r->from, q, &with, st);
+        }
         if (w->outputs[k]) r->map[w->outputs[k]] = y;
     }
 }

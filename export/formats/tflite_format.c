@@ -37,36 +37,29 @@ static bool one_sample(struct qc_graph **out, const struct qc_graph *g, struct q
     return ok;
 }
 
-/* Replaces recurrent operators, for which TensorFlow Lite has only operators that keep their state from run to run. */
-static bool unrolled(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st)
-{
-    QC_GRAPH_SCOPE *steps = NULL;
-    return qc_unroll_recurrent(&steps, g, st) && qc_fold_constants(out, steps, qc_evaluate, st);
-}
-
-/* Exports the graph, with a free batch if TensorFlow Lite can hold it. */
-static bool bytes_of(void **file, size_t *size, const struct qc_graph *whole, struct qc_status *st)
-{
-    struct qc_status free_batch = QC_STATUS_INIT;
-    struct qc_graph *g = NULL, *one = NULL;
-    for (qc_id i = 1; i <= whole->node_count && !g; i++)
-        if (qc_is_recurrent(whole->nodes[i].op) && !unrolled(&g, whole, st)) return false;
-    bool ok = qc_tfl_export(file, size, g ? g : whole, &free_batch);
-    if (!ok) {
-        const bool tried = free_batch.code != QC_UNSUPPORTED || one_sample(&one, g ? g : whole, st);
-        ok = one && qc_tfl_export(file, size, one, st);
-        if (tried && !one) *st = free_batch;
-    }
-    qc_graph_free(one);
-    qc_graph_free(g);
-    return ok;
-}
-
 static bool write_tflite(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)
 {
     QC_FREED void *file = NULL;
     size_t size = 0;
-    if (!bytes_of(&file, &size, source->produced, st) || !qc_file_write(path, file, size, st)) return false;
+    /* Export the graph, with a free batch if TensorFlow Lite can hold it. */
+    const struct qc_graph *whole = source->produced;
+    struct qc_status free_batch = QC_STATUS_INIT;
+    struct qc_graph *g = NULL, *one = NULL;
+    for (qc_id i = 1; i <= whole->node_count && !g; i++) {
+        if (!qc_is_recurrent(whole->nodes[i].op)) continue;
+        /* For recurrent operators TensorFlow Lite has only operators that keep their state from run to run. */
+        QC_GRAPH_SCOPE *steps = NULL;
+        if (!qc_unroll_recurrent(&steps, whole, st) || !qc_fold_constants(&g, steps, qc_evaluate, st)) return false;
+    }
+    bool ok = qc_tfl_export(&file, &size, g ? g : whole, &free_batch);
+    if (!ok) {
+        const bool tried = free_batch.code != QC_UNSUPPORTED || one_sample(&one, g ? g : whole, st);
+        ok = one && qc_tfl_export(&file, &size, one, st);
+        if (tried && !one) *st = free_batch;
+    }
+    qc_graph_free(one);
+    qc_graph_free(g);
+    if (!ok || !qc_file_write(path, file, size, st)) return false;
     if (bytes) *bytes = size;
     return true;
 }

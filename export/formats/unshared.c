@@ -22,72 +22,57 @@
 
 enum { SMALLEST = 4096 }; /* elements; a smaller one is not worth a node */
 
-struct sharing {
-    struct qc_rebuild *r;
-    const struct qc_graph *g;
-    qc_id *table; /* [value_count + 1]: the table that a constant is made from; 0: none */
-};
-
-/* Returns the constant that a Gather takes rows of, perhaps through a Cast, if it is a table of integers of some size.
- */
-static qc_id table_of(const struct qc_graph *g, const struct qc_node *n)
+bool qc_lower_share_tables(struct qc_graph **g, struct qc_status *st)
 {
-    const bool takes = n->op == QC_OP_Gather || n->op == QC_OP_GatherBlockQuantized;
-    const struct qc_node *by = takes ? qc_node_of(g, n->inputs[0]) : NULL;
-    const qc_id v = by && by->op == QC_OP_Cast ? by->inputs[0] : n->inputs[0];
-    const struct qc_tensor *t = takes ? qc_constant_of(g, v) : NULL;
-    const bool fits = t && t->shape.rank == 2 && t->count >= SMALLEST && !qc_dtype_info(t->dtype)->is_float;
-    return fits ? v : 0;
-}
-
-static bool find(struct sharing *s)
-{
-    const struct qc_graph *g = s->g;
+    QC_REBUILD_SCOPE r = {0};
+    QC_FREED qc_id *table = /* [value_count + 1]: the table that a constant is made from; 0: none */
+        calloc((size_t)(*g)->value_count + 1, sizeof *table);
+    struct qc_graph *out;
+    if (!table) return qc_fail_memory(st, (size_t)(*g)->value_count * sizeof *table);
+    const struct qc_graph *from = *g;
     bool found = false;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const qc_id table = table_of(g, &g->nodes[id]);
-        const struct qc_tensor *t = table ? qc_constant_of(g, table) : NULL;
-        for (qc_id v = 1; t && !s->table[table] && v <= g->value_count; v++) {
-            const struct qc_tensor *c = v == table || s->table[v] ? NULL : qc_constant_of(g, v);
+    for (qc_id id = 1; id <= from->node_count; id++) {
+        /* The constant that a Gather takes rows of, perhaps through a Cast, if it is a table of integers of some size.
+         */
+        const struct qc_node *n = &from->nodes[id];
+        const bool takes = n->op == QC_OP_Gather || n->op == QC_OP_GatherBlockQuantized;
+        const struct qc_node *by = takes ? qc_node_of(from, n->inputs[0]) : NULL;
+        const qc_id read = by && by->op == QC_OP_Cast ? by->inputs[0] : n->inputs[0];
+        const struct qc_tensor *of = takes ? qc_constant_of(from, read) : NULL;
+        const bool fits = of && of->shape.rank == 2 && of->count >= SMALLEST && !qc_dtype_info(of->dtype)->is_float;
+        const qc_id whole = fits ? read : 0;
+        const struct qc_tensor *t = whole ? qc_constant_of(from, whole) : NULL;
+        for (qc_id v = 1; t && !table[whole] && v <= from->value_count; v++) {
+            const struct qc_tensor *c = v == whole || table[v] ? NULL : qc_constant_of(from, v);
             if (!c || !(qc_tensor_is_transposed(c, t) ||
                         (c->dtype == t->dtype && c->count == t->count && !qc_shape_equal(&c->shape, &t->shape) &&
                          memcmp(c->data, t->data, c->bytes) == 0)))
                 continue;
-            s->table[v] = table;
+            table[v] = whole;
             found = true;
         }
     }
-    return found;
-}
-
-static qc_id shared(struct sharing *s, qc_id v, struct qc_status *st)
-{
-    static const int64_t swapped[] = {1, 0};
-    const struct qc_tensor *c = qc_constant_of(s->g, v);
-    const char *name = s->g->values[v].name;
-    const qc_id table = qc_rebuild_value(s->r, s->table[v], st);
-    if (qc_tensor_is_transposed(c, qc_constant_of(s->g, s->table[v])))
-        return qc_graph_add(s->r->to,
-                            QC_NODE(QC_OP_Transpose, QC_INPUTS(table), QC_ATTRS(QC_INTS("perm", 2, swapped)),
-                                    QC_RESULT(name), .name = name),
-                            st);
-    const struct qc_shape rank = QC_SHAPE(c->shape.rank);
-    const qc_id shape =
-        qc_graph_add_made_constant(s->r->to, "table_shape", qc_tensor_of(QC_I64, &rank, c->shape.dim, st), st);
-    return qc_graph_add(s->r->to, QC_NODE(QC_OP_Reshape, QC_INPUTS(table, shape), QC_RESULT(name), .name = name), st);
-}
-
-bool qc_lower_share_tables(struct qc_graph **g, struct qc_status *st)
-{
-    QC_REBUILD_SCOPE r = {0};
-    QC_FREED qc_id *table = calloc((size_t)(*g)->value_count + 1, sizeof *table);
-    struct sharing s = {.g = *g, .r = &r, .table = table};
-    struct qc_graph *out;
-    if (!table) return qc_fail_memory(st, (size_t)(*g)->value_count * sizeof *table);
-    if (!find(&s)) return true;
-    if (!qc_rebuild_begin(&r, s.g, st)) return false;
-    for (qc_id v = 1; v <= s.g->value_count; v++)
-        if (table[v]) r.map[v] = shared(&s, v, st);
+    if (!found) return true;
+    if (!qc_rebuild_begin(&r, from, st)) return false;
+    for (qc_id v = 1; v <= from->value_count; v++) {
+        if (!table[v]) continue;
+        static const int64_t swapped[] = {1, 0};
+        const struct qc_tensor *c = qc_constant_of(from, v);
+        const char *name = from->values[v].name;
+        const qc_id whole = qc_rebuild_value(&r, table[v], st);
+        if (qc_tensor_is_transposed(c, qc_constant_of(from, table[v]))) {
+            r.map[v] = qc_graph_add(r.to,
+                                    QC_NODE(QC_OP_Transpose, QC_INPUTS(whole), QC_ATTRS(QC_INTS("perm", 2, swapped)),
+                                            QC_RESULT(name), .name = name),
+                                    st);
+            continue;
+        }
+        const struct qc_shape rank = QC_SHAPE(c->shape.rank);
+        const qc_id shape =
+            qc_graph_add_made_constant(r.to, "table_shape", qc_tensor_of(QC_I64, &rank, c->shape.dim, st), st);
+        r.map[v] =
+            qc_graph_add(r.to, QC_NODE(QC_OP_Reshape, QC_INPUTS(whole, shape), QC_RESULT(name), .name = name), st);
+    }
     if (!qc_rebuild_finish(&out, &r, st)) return false;
     qc_graph_free(*g);
     *g = out;
@@ -134,54 +119,24 @@ static const char *fresh_name(const struct unsharing *u, const char *base, struc
     return name ? qc_graph_free_name(u->r->to, name, st) : NULL;
 }
 
-/* Returns a copy of a weight: a Reshape of its last copy. */
-static qc_id reshaped(const struct unsharing *u, qc_id weight, struct qc_status *st)
-{
-    const struct qc_shape *shape = &u->r->from->values[weight].type.shape;
-    const char *name = fresh_name(u, QC_VALUE_LABEL(u->r->from, weight), st);
-    const struct qc_shape dims = QC_SHAPE(shape->rank);
-    const qc_id to =
-        qc_graph_add_made_constant(u->r->to, "weight_shape", qc_tensor_of(QC_I64, &dims, shape->dim, st), st);
-    return qc_graph_add(u->r->to, QC_NODE(QC_OP_Reshape, QC_INPUTS(u->own[weight], to), QC_RESULT(name), .name = name),
-                        st);
-}
-
 /* Returns the input as a value that no rewritten operator has yet. */
 static qc_id own(struct unsharing *u, qc_id v, bool is_weight, struct qc_status *st)
 {
     const struct qc_value *from = &u->r->from->values[v];
     if (!u->own[v])
         u->own[v] = qc_rebuild_value(u->r, v, st);
-    else if (is_weight)
-        u->own[v] = reshaped(u, v, st);
-    else
+    else if (is_weight) {
+        /* A copy of a weight: a Reshape of its last copy. */
+        const struct qc_shape *shape = &u->r->from->values[v].type.shape;
+        const char *name = fresh_name(u, QC_VALUE_LABEL(u->r->from, v), st);
+        const struct qc_shape dims = QC_SHAPE(shape->rank);
+        const qc_id to =
+            qc_graph_add_made_constant(u->r->to, "weight_shape", qc_tensor_of(QC_I64, &dims, shape->dim, st), st);
+        u->own[v] =
+            qc_graph_add(u->r->to, QC_NODE(QC_OP_Reshape, QC_INPUTS(u->own[v], to), QC_RESULT(name), .name = name), st);
+    } else
         u->own[v] = qc_graph_add_constant_apart(u->r->to, from->name, from->constant, st);
     return u->own[v];
-}
-
-static void own_inputs(qc_id *inputs, struct unsharing *u, const struct qc_node *n, struct qc_status *st)
-{
-    for (size_t i = 0; i < REWRITTEN; i++) {
-        const struct rewritten *w = &rewritten[i];
-        if (!is_rewritten(u, n, w)) continue;
-        const qc_id zero = input_of(n, w->zero_point);
-        inputs[w->weight] = own(u, n->inputs[w->weight], true, st);
-        if (zero && u->r->from->values[zero].constant) inputs[w->zero_point] = own(u, zero, false, st);
-    }
-}
-
-/* Adds another DequantizeLinear like n with a new name. */
-static qc_id another(const struct unsharing *u, const struct qc_node *n, const qc_id *inputs, struct qc_status *st)
-{
-    const char *name = fresh_name(u, QC_VALUE_LABEL(u->r->from, n->outputs), st);
-    const struct qc_node_def def = {.op = n->op,
-                                    .name = name,
-                                    .input_count = n->input_count,
-                                    .inputs = inputs,
-                                    .attr_count = n->attr_count,
-                                    .attrs = n->attrs,
-                                    .output_names = &name};
-    return qc_graph_add(u->r->to, &def, st);
 }
 
 /* Copies a node, with weights and zero points of its own. again: n was copied already; makes a second copy. */
@@ -190,8 +145,23 @@ static void copy_node(struct unsharing *u, const struct qc_node *n, bool again, 
     qc_id *inputs = qc_rebuild_inputs(u->r, n, st);
     const struct qc_node_def with = {.inputs = inputs};
     if (!inputs) return;
-    own_inputs(inputs, u, n, st);
-    qc_rebuild_map(u->r, n, again ? another(u, n, inputs, st) : qc_graph_add_like(u->r->to, u->r->from, n, &with, st));
+    for (size_t i = 0; i < REWRITTEN; i++) {
+        const struct rewritten *w = &rewritten[i];
+        if (!is_rewritten(u, n, w)) continue;
+        const qc_id zero = input_of(n, w->zero_point);
+        inputs[w->weight] = own(u, n->inputs[w->weight], true, st);
+        if (zero && u->r->from->values[zero].constant) inputs[w->zero_point] = own(u, zero, false, st);
+    }
+    const char *name = again ? fresh_name(u, QC_VALUE_LABEL(u->r->from, n->outputs), st) : NULL;
+    const struct qc_node_def def = {.op = n->op,
+                                    .name = name,
+                                    .input_count = n->input_count,
+                                    .inputs = inputs,
+                                    .attr_count = n->attr_count,
+                                    .attrs = n->attrs,
+                                    .output_names = &name};
+    qc_rebuild_map(u->r, n,
+                   again ? qc_graph_add(u->r->to, &def, st) : qc_graph_add_like(u->r->to, u->r->from, n, &with, st));
 }
 
 bool qc_lower_unshare(struct qc_graph **g, struct qc_status *st)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* viewer/report.html is a template: {{>FILE}} is a file of the viewer, {{record}} the record as JSON, {{a.b}} a member
    as text, and {{#list}}...{{/list}} is repeated with each element in place of the record. */
-#include "export/report/page.h"
+#include "export/report/report.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -21,27 +21,23 @@ static const struct qc_embedded *asset(const char *name, size_t length)
     return NULL;
 }
 
-/* Writes text with references for the characters that have a meaning in HTML. */
-static void escaped_text(FILE *f, const char *s)
-{
-    char piece[QC_SHOWN];
-    bool escaped;
-    while (*s) {
-        s += qc_shown(piece, &escaped, s);
-        if (strchr("&<>\"'", *piece))
-            fprintf(f, "&#%d;", *piece);
-        else
-            fputs(piece, f);
-    }
-}
-
 /* Writes a value in a table: a number with two decimals if it is not whole, "a → b" for a list. */
 static void shown_value(FILE *f, const struct qc_json *v)
 {
     const double number = v ? qc_json_value(v) : (double)NAN;
-    if (v && qc_json_text(v))
-        escaped_text(f, qc_json_text(v));
-    else if (v && qc_json_kind(v) == QC_JSON_ARRAY)
+    if (v && qc_json_text(v)) {
+        /* Write text with references for the characters that have a meaning in HTML. */
+        const char *s = qc_json_text(v);
+        char piece[QC_SHOWN];
+        bool escaped;
+        while (*s) {
+            s += qc_shown(piece, &escaped, s);
+            if (strchr("&<>\"'", *piece))
+                fprintf(f, "&#%d;", *piece);
+            else
+                fputs(piece, f);
+        }
+    } else if (v && qc_json_kind(v) == QC_JSON_ARRAY)
         for (size_t i = 0; i < qc_json_size(v); i++) {
             if (i) fputs(" → ", f);
             shown_value(f, qc_json_at(v, i));
@@ -63,25 +59,6 @@ static bool json_text(FILE *f, const struct qc_json *v, struct qc_status *st)
         if (*next) next += fprintf(f, "\\u003c") > 0;
     }
     return true;
-}
-
-/* Writes the record, of its times only those of --benchmark. */
-static bool record_text(FILE *f, const struct qc_json *record, struct qc_status *st)
-{
-    bool ok = true;
-    for (size_t i = 0; ok && i < qc_json_size(record); i++) {
-        struct qc_json *key = qc_json_string(qc_json_key(record, i));
-        const struct qc_json *v = qc_json_at(record, i), *benchmark = qc_json_get(v, "benchmark");
-        const bool timing = strcmp(qc_json_key(record, i), "timing") == 0;
-        fputs(i ? ",\n" : "{", f);
-        ok = json_text(f, key, st);
-        qc_json_free(key);
-        fputs(!timing ? ":" : benchmark ? ":{\"benchmark\":" : ":{}", f);
-        ok = ok && (timing && !benchmark ? true : json_text(f, timing ? benchmark : v, st));
-        if (timing && benchmark) fputc('}', f);
-    }
-    fputs(qc_json_size(record) ? "}\n" : "{}\n", f);
-    return ok;
 }
 
 /* Writes the template from `at` to `end` with the members of v. */
@@ -106,7 +83,21 @@ static bool fill_template(FILE *f, const char *at, const char *end, const struct
                 if (!fill_template(f, at, stop, qc_json_at(list, i), st)) return false;
             at = stop + strlen(ending);
         } else if (strcmp(path, "record") == 0) {
-            if (!record_text(f, v, st)) return false;
+            /* Write the record, of its times only those of --benchmark. */
+            bool ok = true;
+            for (size_t i = 0; ok && i < qc_json_size(v); i++) {
+                struct qc_json *key = qc_json_string(qc_json_key(v, i));
+                const struct qc_json *member = qc_json_at(v, i), *benchmark = qc_json_get(member, "benchmark");
+                const bool timing = strcmp(qc_json_key(v, i), "timing") == 0;
+                fputs(i ? ",\n" : "{", f);
+                ok = json_text(f, key, st);
+                qc_json_free(key);
+                fputs(!timing ? ":" : benchmark ? ":{\"benchmark\":" : ":{}", f);
+                ok = ok && (timing && !benchmark ? true : json_text(f, timing ? benchmark : member, st));
+                if (timing && benchmark) fputc('}', f);
+            }
+            fputs(qc_json_size(v) ? "}\n" : "{}\n", f);
+            if (!ok) return false;
         } else
             shown_value(f, qc_json_find(v, path));
     }

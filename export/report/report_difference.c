@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/report/report_difference.h"
+#include "export/report/report.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -70,17 +70,6 @@ static bool check_members(const struct qc_report_source *s, struct qc_status *st
                            s->file, i + 1, version);
     }
     return true;
-}
-
-static bool check_models(const struct qc_report_source s[2], struct qc_status *st)
-{
-    const struct qc_json *model[2] = {qc_json_find(s[0].report, "model"), qc_json_find(s[1].report, "model")};
-    const char *sha[2] = {qc_json_find_text(model[0], "sha256"), qc_json_find_text(model[1], "sha256")};
-    if (strcmp(sha[0], sha[1]) == 0) return true;
-    return qc_fail(st, QC_BAD_INPUT,
-                   "the reports are of different models: %s of '%s' (sha256 %.12s), %s of '%s' (sha256 %.12s)",
-                   s[0].file, text_or(model[0], "file", "?"), sha[0], s[1].file, text_or(model[1], "file", "?"),
-                   sha[1]);
 }
 
 static struct qc_json *numbers(double x, double y)
@@ -224,43 +213,9 @@ static void add_option(struct qc_json *list, const char *name, const struct qc_j
     qc_json_add(list, o);
 }
 
-static struct qc_json *options(const struct qc_report_source from[2])
-{
-    const struct qc_json *x = qc_json_find(from[0].report, "options"), *y = qc_json_find(from[1].report, "options");
-    struct qc_json *list = qc_json_array();
-    for (size_t i = 0; i < qc_json_size(x); i++)
-        add_option(list, qc_json_key(x, i), qc_json_at(x, i), qc_json_get(y, qc_json_key(x, i)));
-    for (size_t i = 0; i < qc_json_size(y); i++)
-        if (!qc_json_get(x, qc_json_key(y, i))) add_option(list, qc_json_key(y, i), NULL, qc_json_at(y, i));
-    return list;
-}
-
 static bool same(const struct qc_report_source from[2], const char *path)
 {
     return equal(qc_json_find(from[0].report, path), qc_json_find(from[1].report, path));
-}
-
-static struct qc_json *notes(const struct qc_report_source from[2])
-{
-    const struct qc_json *x = from[0].report, *y = from[1].report;
-    const bool first = qc_json_find_text(x, "accuracy.metric"), second = qc_json_find_text(y, "accuracy.metric");
-    const struct {
-        bool differs;
-        const char *words;
-    } all[] = {
-        {!same(from, "version"), "The reports were written by different versions of qcalib."},
-        {!same(from, "data.sha256"), "The calibration data differ, so SQNR was measured on different samples."},
-        {!same(from, "measured_samples"), "SQNR was measured on different numbers of samples."},
-        {first != second, "Only one of the reports has accuracy (--eval)."},
-        {first && second &&
-             !(same(from, "accuracy.metric") && same(from, "accuracy.fp32") && same(from, "accuracy.samples")),
-         "Accuracy was measured on different labelled data."},
-        {isnan(milliseconds(x)) != isnan(milliseconds(y)), "Only one of the reports has a latency (--benchmark)."},
-    };
-    struct qc_json *list = qc_json_array();
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].differs) qc_json_add(list, qc_json_string(all[i].words));
-    return list;
 }
 
 /* ---- Layers ---- */
@@ -346,29 +301,6 @@ static int by_change(const void *p, const void *q)
     return compare(x->x, y->x);
 }
 
-static struct qc_json *layer_json(const struct differing *d)
-{
-    const struct qc_json *l = d->x->layer, *m = d->y->layer;
-    struct qc_json *o = QC_JSON("name %s op %s kind %s", d->x->name, qc_json_find_text(m, "op"), d->x->kind),
-                   *what = qc_json_array();
-    qc_json_set(o, "output_sqnr_db", numbers(effect(l), effect(m)));
-    qc_json_set(o, "sqnr_db", numbers(sqnr(l), sqnr(m)));
-    qc_json_put(o, "change_db %g", d->by);
-    qc_json_set(o, "type",
-                qc_json_pair(qc_json_string(type_word(qc_json_find_text(l, "type"))),
-                             qc_json_string(type_word(qc_json_find_text(m, "type")))));
-    qc_json_set(o, "method",
-                qc_json_pair(qc_json_string(text_or(l, "method", "?")), qc_json_string(text_or(m, "method", "?"))));
-    qc_json_set(o, "min", numbers(qc_json_find_number(l, "chosen.min"), qc_json_find_number(m, "chosen.min")));
-    qc_json_set(o, "max", numbers(qc_json_find_number(l, "chosen.max"), qc_json_find_number(m, "chosen.max")));
-    if (d->type) qc_json_add(what, qc_json_string("type"));
-    if (d->method) qc_json_add(what, qc_json_string("method"));
-    if (d->parameters) qc_json_add(what, qc_json_string("parameters"));
-    if (d->rounding) qc_json_add(what, qc_json_string("rounding"));
-    qc_json_set(o, "changed", what);
-    return o;
-}
-
 /* Adds "layers_in_both", "layers", "only_in_first" and "only_in_second". */
 static bool add_layers(struct qc_json *to, const struct qc_report_source from[2], struct qc_arena *a,
                        struct qc_status *st)
@@ -391,7 +323,28 @@ static bool add_layers(struct qc_json *to, const struct qc_report_source from[2]
         }
     }
     qsort(list, differing, sizeof *list, by_change);
-    for (size_t n = 0; n < differing; n++) qc_json_add(layers, layer_json(&list[n]));
+    for (size_t n = 0; n < differing; n++) {
+        const struct differing *d = &list[n];
+        const struct qc_json *l = d->x->layer, *m = d->y->layer;
+        struct qc_json *o = QC_JSON("name %s op %s kind %s", d->x->name, qc_json_find_text(m, "op"), d->x->kind),
+                       *what = qc_json_array();
+        qc_json_set(o, "output_sqnr_db", numbers(effect(l), effect(m)));
+        qc_json_set(o, "sqnr_db", numbers(sqnr(l), sqnr(m)));
+        qc_json_put(o, "change_db %g", d->by);
+        qc_json_set(o, "type",
+                    qc_json_pair(qc_json_string(type_word(qc_json_find_text(l, "type"))),
+                                 qc_json_string(type_word(qc_json_find_text(m, "type")))));
+        qc_json_set(o, "method",
+                    qc_json_pair(qc_json_string(text_or(l, "method", "?")), qc_json_string(text_or(m, "method", "?"))));
+        qc_json_set(o, "min", numbers(qc_json_find_number(l, "chosen.min"), qc_json_find_number(m, "chosen.min")));
+        qc_json_set(o, "max", numbers(qc_json_find_number(l, "chosen.max"), qc_json_find_number(m, "chosen.max")));
+        if (d->type) qc_json_add(what, qc_json_string("type"));
+        if (d->method) qc_json_add(what, qc_json_string("method"));
+        if (d->parameters) qc_json_add(what, qc_json_string("parameters"));
+        if (d->rounding) qc_json_add(what, qc_json_string("rounding"));
+        qc_json_set(o, "changed", what);
+        qc_json_add(layers, o);
+    }
     qc_json_put(to, "layers_in_both %zu", both);
     qc_json_set(to, "layers", layers);
     qc_json_set(to, "only_in_first", only[0]);
@@ -460,7 +413,14 @@ static const char *verdict(const struct qc_json *d, struct qc_arena *a, struct q
 bool qc_report_difference(struct qc_json **out, const struct qc_report_source from[2], struct qc_arena *a,
                           struct qc_status *st)
 {
-    if (!check_members(&from[0], st) || !check_members(&from[1], st) || !check_models(from, st)) return false;
+    if (!check_members(&from[0], st) || !check_members(&from[1], st)) return false;
+    const struct qc_json *model[2] = {qc_json_find(from[0].report, "model"), qc_json_find(from[1].report, "model")};
+    const char *sha[2] = {qc_json_find_text(model[0], "sha256"), qc_json_find_text(model[1], "sha256")};
+    if (strcmp(sha[0], sha[1]) != 0)
+        return qc_fail(st, QC_BAD_INPUT,
+                       "the reports are of different models: %s of '%s' (sha256 %.12s), %s of '%s' (sha256 %.12s)",
+                       from[0].file, text_or(model[0], "file", "?"), sha[0], from[1].file,
+                       text_or(model[1], "file", "?"), sha[1]);
     struct qc_json *d = qc_json_object();
     qc_json_set(d, "reports",
                 qc_json_pair(QC_JSON("file %s version %s", from[0].file, qc_json_find_text(from[0].report, "version")),
@@ -468,10 +428,35 @@ bool qc_report_difference(struct qc_json **out, const struct qc_report_source fr
                                      qc_json_find_text(from[1].report, "version"))));
     qc_json_put(d, "model %s verdict %s", text_or(from[1].report, "model.file", "?"), "");
     qc_json_set(d, "figures", figures(from));
-    qc_json_set(d, "options", options(from));
+    const struct qc_json *x = qc_json_find(from[0].report, "options"), *y = qc_json_find(from[1].report, "options");
+    struct qc_json *options = qc_json_array();
+    for (size_t i = 0; i < qc_json_size(x); i++)
+        add_option(options, qc_json_key(x, i), qc_json_at(x, i), qc_json_get(y, qc_json_key(x, i)));
+    for (size_t i = 0; i < qc_json_size(y); i++)
+        if (!qc_json_get(x, qc_json_key(y, i))) add_option(options, qc_json_key(y, i), NULL, qc_json_at(y, i));
+    qc_json_set(d, "options", options);
     const char *words = add_layers(d, from, a, st) && qc_json_is_whole(d) ? verdict(d, a, st) : NULL;
     if (words) qc_json_set(d, "verdict", qc_json_string(words));
-    qc_json_set(d, "notes", notes(from));
+    x = from[0].report;
+    y = from[1].report;
+    const bool first = qc_json_find_text(x, "accuracy.metric"), second = qc_json_find_text(y, "accuracy.metric");
+    const struct {
+        bool differs;
+        const char *words;
+    } all[] = {
+        {!same(from, "version"), "The reports were written by different versions of qcalib."},
+        {!same(from, "data.sha256"), "The calibration data differ, so SQNR was measured on different samples."},
+        {!same(from, "measured_samples"), "SQNR was measured on different numbers of samples."},
+        {first != second, "Only one of the reports has accuracy (--eval)."},
+        {first && second &&
+             !(same(from, "accuracy.metric") && same(from, "accuracy.fp32") && same(from, "accuracy.samples")),
+         "Accuracy was measured on different labelled data."},
+        {isnan(milliseconds(x)) != isnan(milliseconds(y)), "Only one of the reports has a latency (--benchmark)."},
+    };
+    struct qc_json *notes = qc_json_array();
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].differs) qc_json_add(notes, qc_json_string(all[i].words));
+    qc_json_set(d, "notes", notes);
     if (!words || !qc_json_is_whole(d)) {
         qc_json_free(d);
         return qc_fail_memory(st, 1); /* unless a reason is given already */

@@ -9,7 +9,6 @@
 #include "base/file.h"
 #include "base/scope.h"
 #include "base/shown.h"
-#include "export/report/page.h"
 #include "export/report/report.h"
 
 /* Returns true if a spreadsheet would read the text as a formula, also in full-width forms. */
@@ -19,24 +18,6 @@ static bool begins_formula(const char *s)
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         if (strncmp(s, marks[i], strlen(marks[i])) == 0) return true;
     return false;
-}
-
-/* Writes a field of CSV (RFC 4180), quoted if necessary. Unprintable characters are made visible (base/shown.h). An
-   apostrophe precedes a name that a spreadsheet would read as a formula. */
-static void field(FILE *f, const char *s)
-{
-    char piece[QC_SHOWN];
-    bool escaped;
-    if (!s) s = "";
-    const bool quoted = strpbrk(s, ",\"") != NULL;
-    if (quoted) fputc('"', f);
-    if (begins_formula(s)) fputc('\'', f);
-    while (*s) {
-        s += qc_shown(piece, &escaped, s);
-        if (*piece == '"') fputc('"', f);
-        fputs(piece, f);
-    }
-    if (quoted) fputc('"', f);
 }
 
 /* Columns of layers.csv and where the record of a layer has them. A list of scales has its own columns. */
@@ -97,6 +78,24 @@ static void scales_field(FILE *f, const struct qc_json *layer, const char *colum
     number_field(f, strcmp(column, "scales") == 0 ? count : strcmp(column, "scale_max") == 0 ? high : low);
 }
 
+/* Writes a field of CSV (RFC 4180), quoted if necessary. Unprintable characters are made visible (base/shown.h). An
+   apostrophe precedes a name that a spreadsheet would read as a formula. */
+static void field(FILE *f, const char *s)
+{
+    char piece[QC_SHOWN];
+    bool escaped;
+    if (!s) s = "";
+    const bool quoted = strpbrk(s, ",\"") != NULL;
+    if (quoted) fputc('"', f);
+    if (begins_formula(s)) fputc('\'', f);
+    while (*s) {
+        s += qc_shown(piece, &escaped, s);
+        if (*piece == '"') fputc('"', f);
+        fputs(piece, f);
+    }
+    if (quoted) fputc('"', f);
+}
+
 /* Returns the table, or NULL if memory runs out. */
 static char *csv(size_t *size, const struct qc_json *record)
 {
@@ -145,32 +144,6 @@ static bool write_parts(const struct part *parts, const char *folder, struct qc_
     return ok;
 }
 
-/* Returns the length of the part of the path that exists. */
-static size_t there_already(char *path)
-{
-    struct stat info;
-    size_t n = strlen(path);
-    while (n) {
-        const char end = path[n];
-        path[n] = '\0';
-        const bool there = stat(path, &info) == 0;
-        path[n] = end;
-        if (there) break;
-        while (n && path[n - 1] != '/') n--;
-        while (n && path[n - 1] == '/') n--;
-    }
-    return n;
-}
-
-static void remove_empty(char *path, size_t keep)
-{
-    for (size_t n = strlen(path); n > keep && rmdir(path) == 0; path[n] = '\0') {
-        while (n && path[n - 1] == '/') n--;
-        while (n && path[n - 1] != '/') n--;
-        while (n && path[n - 1] == '/') n--;
-    }
-}
-
 bool qc_report_write(const struct qc_json *json, const char *folder, struct qc_status *st)
 {
     size_t csv_size = 0, page_size = 0;
@@ -181,8 +154,25 @@ bool qc_report_write(const struct qc_json *json, const char *folder, struct qc_s
                                       {"report.html", page, page_size}};
     QC_FREED char *path = strdup(folder);
     if (!page || !path) return qc_fail_memory(st, 1);
-    const size_t keep = there_already(path);
+    /* The length of the part of the path that exists. */
+    struct stat info;
+    size_t keep = strlen(path);
+    while (keep) {
+        const char end = path[keep];
+        path[keep] = '\0';
+        const bool there = stat(path, &info) == 0;
+        path[keep] = end;
+        if (there) break;
+        while (keep && path[keep - 1] != '/') keep--;
+        while (keep && path[keep - 1] == '/') keep--;
+    }
     const bool ok = qc_make_folder(folder, st) && write_parts(parts, folder, st);
-    if (!ok) remove_empty(path, keep);
+    if (!ok) {
+        for (size_t n = strlen(path); n > keep && rmdir(path) == 0; path[n] = '\0') {
+            while (n && path[n - 1] == '/') n--;
+            while (n && path[n - 1] != '/') n--;
+            while (n && path[n - 1] == '/') n--;
+        }
+    }
     return ok;
 }

@@ -34,20 +34,6 @@ __attribute__((format(printf, 2, 3))) static void say(struct sentence *s, const 
     if (n > 0 && (size_t)n < sizeof s->text - s->length) s->length += (size_t)n;
 }
 
-/* Returns the least SQNR of the outputs; infinity if all are equal, NaN: not measured. */
-static double worst_output(const struct qc_json *record)
-{
-    const struct qc_json *outputs = qc_json_find(record, "outputs");
-    double least = (double)NAN;
-    for (size_t i = 0; i < qc_json_size(outputs); i++) {
-        const struct qc_json *o = qc_json_at(outputs, i);
-        const char *state = qc_json_find_text(o, "state");
-        const bool equal = state && strcmp(state, "equal") == 0, bad = state && strcmp(state, "not finite") == 0;
-        least = fmin(least, equal ? (double)INFINITY : bad ? -(double)INFINITY : qc_json_find_number(o, "sqnr_db"));
-    }
-    return least;
-}
-
 static const char *accuracy_grade(struct sentence *s, const struct qc_json *a)
 {
     const char *metric = qc_json_find_text(a, "metric");
@@ -151,7 +137,14 @@ struct qc_json *qc_verdict_json(const struct qc_json *record)
 {
     struct sentence s = {.length = 0};
     const struct qc_json *accuracy = qc_json_find(record, "accuracy");
-    const double db = worst_output(record);
+    const struct qc_json *outputs = qc_json_find(record, "outputs");
+    double db = (double)NAN; /* the least SQNR of the outputs; infinity: all are equal, NaN: not measured */
+    for (size_t i = 0; i < qc_json_size(outputs); i++) {
+        const struct qc_json *o = qc_json_at(outputs, i);
+        const char *state = qc_json_find_text(o, "state");
+        const bool equal = state && strcmp(state, "equal") == 0, bad = state && strcmp(state, "not finite") == 0;
+        db = fmin(db, equal ? (double)INFINITY : bad ? -(double)INFINITY : qc_json_find_number(o, "sqnr_db"));
+    }
     const struct qc_json *advice = qc_json_find(record, "advice");
     const bool constant = qc_json_find(record, "constant_outputs") != NULL,
                weights = is_float(record) && qc_json_size(qc_json_find(record, "layers")),

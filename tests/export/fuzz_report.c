@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "export/report/page.h"
-#include "export/report/report_difference.h"
+#include "export/report/report.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Pages: the viewer with a record in it, which no text can break, and what shows without JavaScript. tests/browser
    looks at the viewer. */
-#include "export/report/page.h"
 #include "export/report/report.h"
 #include "tests/check.h"
 
