@@ -87,17 +87,6 @@ static struct row row_of(enum qc_op op, enum qc_affine_behaviour affine)
     return (struct row){.rule = moves ? hull : fixed, .bounds = unknown};
 }
 
-static struct qc_bounds argument(const struct qc_function_arg *a, const struct qc_bounds *steps, struct qc_bounds x)
-{
-    switch (a->kind) {
-    case QC_ARG_ABSENT: return unknown;
-    case QC_ARG_X: return x;
-    case QC_ARG_STEP: return steps[a->step];
-    case QC_ARG_NUMBER: return (struct qc_bounds){.lo = (double)a->number, .hi = (double)a->number};
-    }
-    return unknown;
-}
-
 static struct qc_bounds table(const struct question *q, struct qc_bounds row)
 {
     struct qc_bounds steps[QC_FUNCTION_STEPS];
@@ -107,8 +96,13 @@ static struct qc_bounds table(const struct question *q, struct qc_bounds row)
         struct qc_bounds in[QC_FUNCTION_ARGS];
         bool absent[QC_FUNCTION_ARGS];
         for (unsigned i = 0; i < f.steps[s].arg_count; i++) {
-            in[i] = argument(&f.steps[s].args[i], steps, q->inputs[0]);
-            absent[i] = f.steps[s].args[i].kind == QC_ARG_ABSENT;
+            const struct qc_function_arg *a = &f.steps[s].args[i];
+            const double number = a->kind == QC_ARG_NUMBER ? (double)a->number : 0;
+            absent[i] = a->kind == QC_ARG_ABSENT;
+            in[i] = absent[i]                ? unknown
+                    : a->kind == QC_ARG_X    ? q->inputs[0]
+                    : a->kind == QC_ARG_STEP ? steps[a->step]
+                                             : (struct qc_bounds){.lo = number, .hi = number};
         }
         struct row r = row_of(f.steps[s].op, QC_AFFINE_NONE);
         const struct question step = {.g = q->g, .count = f.steps[s].arg_count, .inputs = in, .absent = absent};
@@ -135,26 +129,21 @@ static void look_at(void *user, size_t i)
     (void)of_constant(large->of[i]);
 }
 
-static bool look_at_large(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
-{
-    enum { LARGE = 1 << 18 };
-    struct large large = {.of = QC_NEW_ARRAY(a, const struct qc_tensor *, g->value_count + 1, st)};
-    if (!large.of) return false;
-    for (qc_id v = 1; v <= g->value_count; v++) {
-        const struct qc_tensor *t = qc_constant_of(g, v);
-        if (t && t->dtype == QC_F32 && t->count >= LARGE && !t->extremes) large.of[large.count++] = t;
-    }
-    qc_pool_loop(large.count, look_at, &large);
-    return true;
-}
-
 struct qc_bounds *qc_graph_bounds(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     enum { MOST = 255 };
     struct qc_bounds *b = QC_NEW_ARRAY(a, struct qc_bounds, g->value_count + 1, st),
                      *in = QC_NEW_ARRAY(a, struct qc_bounds, MOST, st);
     bool *absent = QC_NEW_ARRAY(a, bool, MOST, st);
-    if (!b || !in || !absent || !look_at_large(g, a, st)) return NULL;
+    if (!b || !in || !absent) return NULL;
+    enum { LARGE = 1 << 18 };
+    struct large large = {.of = QC_NEW_ARRAY(a, const struct qc_tensor *, g->value_count + 1, st)};
+    if (!large.of) return NULL;
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const struct qc_tensor *t = qc_constant_of(g, v);
+        if (t && t->dtype == QC_F32 && t->count >= LARGE && !t->extremes) large.of[large.count++] = t;
+    }
+    qc_pool_loop(large.count, look_at, &large);
     for (qc_id v = 0; v <= g->value_count; v++) {
         const struct qc_tensor *t = v ? qc_constant_of(g, v) : NULL;
         b[v] = t && g->values[v].type.qparams == QC_REAL ? of_constant(t) : unknown;

@@ -42,31 +42,6 @@ void qc_carried_unref(struct qc_carried *c)
     free(c);
 }
 
-/* Counts the unknown nodes by kind; returns the number of nodes beyond the table. */
-static size_t count_kinds(struct kind of[KINDS], size_t *count, const struct qc_carried *c)
-{
-    size_t more = 0;
-    *count = 0;
-    for (size_t i = 0; i < c->node_count; i++) {
-        size_t k = 0;
-        if (!c->nodes[i].unknown) continue;
-        const struct qc_carried_node *n = &c->nodes[i];
-        for (; k < *count; k++) {
-            const char *detail = of[k].first->detail;
-            if (strcmp(of[k].first->op, n->op) == 0 && strcmp(of[k].first->domain, n->domain) == 0 &&
-                (detail == n->detail || (detail && n->detail && strcmp(detail, n->detail) == 0)))
-                break;
-        }
-        if (k < *count)
-            of[k].count++;
-        else if (k == KINDS)
-            more++;
-        else
-            of[(*count)++] = (struct kind){.first = &c->nodes[i], .count = 1};
-    }
-    return more;
-}
-
 static void append(char list[QC_CARRIED_TEXT], size_t *n, const char *text)
 {
     size_t k = strlen(text);
@@ -81,7 +56,24 @@ const char *qc_carried_text(char list[QC_CARRIED_TEXT], const struct qc_carried 
     enum { ITEM = 640 };
     char item[ITEM];
     struct kind of[KINDS];
-    size_t count, n = 0, left = count_kinds(of, &count, c);
+    size_t count = 0, n = 0, left = 0; /* left: nodes beyond the table or the text */
+    for (size_t i = 0; i < c->node_count; i++) {
+        size_t k = 0;
+        if (!c->nodes[i].unknown) continue;
+        const struct qc_carried_node *x = &c->nodes[i];
+        for (; k < count; k++) {
+            const char *detail = of[k].first->detail;
+            if (strcmp(of[k].first->op, x->op) == 0 && strcmp(of[k].first->domain, x->domain) == 0 &&
+                (detail == x->detail || (detail && x->detail && strcmp(detail, x->detail) == 0)))
+                break;
+        }
+        if (k < count)
+            of[k].count++;
+        else if (k == KINDS)
+            left++;
+        else
+            of[count++] = (struct kind){.first = x, .count = 1};
+    }
     list[0] = '\0';
     for (size_t i = 0; i < count; i++) {
         const struct qc_carried_node *x = of[i].first;

@@ -44,19 +44,16 @@ void qc_custom_ops_unref(struct qc_custom_ops *c)
     free(c);
 }
 
-/* "Scale", "::Scale" and "ai.onnx::Scale" are equal. */
-static bool is_op(const struct qcalib_kernel *k, const char *op)
-{
-    const char *colons = strstr(op, "::"), *name = colons ? colons + 2 : op;
-    const size_t n = colons ? (size_t)(colons - op) : 0;
-    const char *domain = strcmp(k->domain, "ai.onnx") == 0 ? "" : k->domain;
-    return strcmp(name, k->op) == 0 && strlen(domain) == n && memcmp(domain, op, n) == 0;
-}
-
 const struct qcalib_kernel *qc_custom_find(const struct qc_custom_ops *c, const char *op)
 {
-    for (size_t i = 0; c && i < c->count; i++)
-        if (is_op(c->items[i].kernel, op)) return c->items[i].kernel;
+    /* "Scale", "::Scale" and "ai.onnx::Scale" are equal. */
+    const char *colons = strstr(op, "::"), *name = colons ? colons + 2 : op;
+    const size_t n = colons ? (size_t)(colons - op) : 0;
+    for (size_t i = 0; c && i < c->count; i++) {
+        const struct qcalib_kernel *k = c->items[i].kernel;
+        const char *domain = strcmp(k->domain, "ai.onnx") == 0 ? "" : k->domain;
+        if (strcmp(name, k->op) == 0 && strlen(domain) == n && memcmp(domain, op, n) == 0) return k;
+    }
     return NULL;
 }
 
@@ -129,32 +126,6 @@ static void describe(struct qcalib_kernel_tensor *to, enum qc_dtype dtype, const
     for (int i = 0; i < s->rank; i++) to->dims[i] = s->dim[i];
 }
 
-static bool fill_attribute(struct qcalib_kernel_attribute *to, const struct qc_attr *from, struct qc_arena *a,
-                           struct qc_status *st)
-{
-    static const int32_t kinds[] = {[QC_ATTR_INT] = QCALIB_KERNEL_INT,       [QC_ATTR_INTS] = QCALIB_KERNEL_INTS,
-                                    [QC_ATTR_FLOAT] = QCALIB_KERNEL_FLOAT,   [QC_ATTR_FLOATS] = QCALIB_KERNEL_FLOATS,
-                                    [QC_ATTR_STRING] = QCALIB_KERNEL_STRING, [QC_ATTR_STRINGS] = QCALIB_KERNEL_STRINGS,
-                                    [QC_ATTR_TENSOR] = QCALIB_KERNEL_TENSOR};
-    const enum qc_attr_kind kind = from->kind;
-    const bool list = kind == QC_ATTR_INTS || kind == QC_ATTR_FLOATS || kind == QC_ATTR_STRINGS;
-    if (kind == QC_ATTR_GRAPH) return qc_fail(st, QC_UNSUPPORTED, "kernels cannot take graphs as attributes");
-    *to = (struct qcalib_kernel_attribute){.name = from->name, .kind = kinds[kind], .count = list ? from->count : 1};
-    if (kind == QC_ATTR_INT || kind == QC_ATTR_INTS) {
-        to->ints = list ? from->ints : &from->i;
-    } else if (kind == QC_ATTR_FLOAT || kind == QC_ATTR_FLOATS) {
-        to->floats = list ? from->floats : &from->f;
-    } else if (kind == QC_ATTR_STRING || kind == QC_ATTR_STRINGS) {
-        to->strings = list ? from->strings : &from->s;
-    } else {
-        struct qcalib_kernel_tensor *t = QC_NEW(a, struct qcalib_kernel_tensor, st);
-        if (!t) return false;
-        describe(t, from->tensor->dtype, &from->tensor->shape, from->tensor->data);
-        to->tensor = t;
-    }
-    return true;
-}
-
 bool qc_custom_call(struct qcalib_kernel_call *out, const struct qc_graph *g, const struct qc_node *n,
                     struct qc_arena *a, struct qc_status *st)
 {
@@ -174,8 +145,32 @@ bool qc_custom_call(struct qcalib_kernel_call *out, const struct qc_graph *g, co
         describe(&in[i], t->dtype, &t->shape, constant ? constant->data : NULL);
     }
     for (unsigned i = 0; i < n->output_count; i++) to[i] = (struct qcalib_kernel_tensor){.rank = -1};
-    for (unsigned i = 0; i < n->attr_count; i++)
-        if (!qc_custom_is_own(&n->attrs[i]) && !fill_attribute(&attrs[count++], &n->attrs[i], a, st)) return false;
+    static const int32_t kinds[] = {[QC_ATTR_INT] = QCALIB_KERNEL_INT,       [QC_ATTR_INTS] = QCALIB_KERNEL_INTS,
+                                    [QC_ATTR_FLOAT] = QCALIB_KERNEL_FLOAT,   [QC_ATTR_FLOATS] = QCALIB_KERNEL_FLOATS,
+                                    [QC_ATTR_STRING] = QCALIB_KERNEL_STRING, [QC_ATTR_STRINGS] = QCALIB_KERNEL_STRINGS,
+                                    [QC_ATTR_TENSOR] = QCALIB_KERNEL_TENSOR};
+    for (unsigned i = 0; i < n->attr_count; i++) {
+        const struct qc_attr *from = &n->attrs[i];
+        const enum qc_attr_kind kind = from->kind;
+        const bool list = kind == QC_ATTR_INTS || kind == QC_ATTR_FLOATS || kind == QC_ATTR_STRINGS;
+        if (qc_custom_is_own(from)) continue;
+        if (kind == QC_ATTR_GRAPH) return qc_fail(st, QC_UNSUPPORTED, "kernels cannot take graphs as attributes");
+        struct qcalib_kernel_attribute *attr = &attrs[count++];
+        *attr =
+            (struct qcalib_kernel_attribute){.name = from->name, .kind = kinds[kind], .count = list ? from->count : 1};
+        if (kind == QC_ATTR_INT || kind == QC_ATTR_INTS) {
+            attr->ints = list ? from->ints : &from->i;
+        } else if (kind == QC_ATTR_FLOAT || kind == QC_ATTR_FLOATS) {
+            attr->floats = list ? from->floats : &from->f;
+        } else if (kind == QC_ATTR_STRING || kind == QC_ATTR_STRINGS) {
+            attr->strings = list ? from->strings : &from->s;
+        } else {
+            struct qcalib_kernel_tensor *t = QC_NEW(a, struct qcalib_kernel_tensor, st);
+            if (!t) return false;
+            describe(t, from->tensor->dtype, &from->tensor->shape, from->tensor->data);
+            attr->tensor = t;
+        }
+    }
     *out = (struct qcalib_kernel_call){.input_count = n->input_count,
                                        .output_count = n->output_count,
                                        .attribute_count = count,

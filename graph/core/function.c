@@ -92,23 +92,6 @@ static bool read_number(float *out, struct reader *x, struct qc_status *st)
     return true;
 }
 
-static bool read_step_attributes(struct qc_function_step *s, struct reader *x, struct qc_status *st)
-{
-    while (accept_character(x, ';')) {
-        struct qc_attr *a = &s->attrs[s->attr_count];
-        if (s->attr_count == QC_FUNCTION_ATTRS) return wrong(x, "at most 2 attributes", st);
-        if (!(a->name = word(x, "an attribute", st))) return false;
-        if (!accept_character(x, '=')) return wrong(x, "'='", st);
-        while (*x->at == ' ') x->at++;
-        a->kind = isalpha((unsigned char)*x->at) && strncmp(x->at, "inf", 3) != 0 && strncmp(x->at, "nan", 3) != 0
-                      ? QC_ATTR_STRING
-                      : QC_ATTR_FLOAT;
-        if (a->kind == QC_ATTR_STRING ? !(a->s = word(x, "a value", st)) : !read_number(&a->f, x, st)) return false;
-        s->attr_count++;
-    }
-    return true;
-}
-
 static bool read_arg(struct qc_function_arg *out, struct qc_function *f, struct reader *x, struct qc_status *st);
 
 static bool read_call(struct qc_function_arg *out, const char *name, struct qc_function *f, struct reader *x,
@@ -123,7 +106,18 @@ static bool read_call(struct qc_function_arg *out, const char *name, struct qc_f
         if (s.arg_count == QC_FUNCTION_ARGS) return wrong(x, "at most 3 arguments", st);
         if (!read_arg(&s.args[s.arg_count++], f, x, st)) return false;
     } while (accept_character(x, ','));
-    if (!read_step_attributes(&s, x, st)) return false;
+    while (accept_character(x, ';')) {
+        struct qc_attr *a = &s.attrs[s.attr_count];
+        if (s.attr_count == QC_FUNCTION_ATTRS) return wrong(x, "at most 2 attributes", st);
+        if (!(a->name = word(x, "an attribute", st))) return false;
+        if (!accept_character(x, '=')) return wrong(x, "'='", st);
+        while (*x->at == ' ') x->at++;
+        a->kind = isalpha((unsigned char)*x->at) && strncmp(x->at, "inf", 3) != 0 && strncmp(x->at, "nan", 3) != 0
+                      ? QC_ATTR_STRING
+                      : QC_ATTR_FLOAT;
+        if (a->kind == QC_ATTR_STRING ? !(a->s = word(x, "a value", st)) : !read_number(&a->f, x, st)) return false;
+        s.attr_count++;
+    }
     if (!accept_character(x, ')')) return wrong(x, "')'", st);
     if (!qc_function_takes(s.op, s.arg_count))
         return qc_fail(st, QC_BAD_INPUT, "function '%.80s': %s has %u arguments", x->text, name, s.arg_count);
@@ -240,11 +234,6 @@ bool qc_function_of(struct qc_function *f, const struct qc_node *n, struct qc_ar
     return st->code == QC_OK;
 }
 
-static qc_id add_number(struct qc_graph *g, float v, struct qc_status *st)
-{
-    return qc_graph_add_made_constant(g, NULL, qc_tensor_of(QC_F32, &QC_SCALAR, &v, st), st);
-}
-
 qc_id qc_function_write_out(struct qc_graph *g, const struct qc_function *f, qc_id x, const char *node,
                             const char *name, struct qc_status *st)
 {
@@ -258,7 +247,10 @@ qc_id qc_function_write_out(struct qc_graph *g, const struct qc_function *f, qc_
             case QC_ARG_ABSENT: continue;
             case QC_ARG_X: inputs[i] = x; break;
             case QC_ARG_STEP: inputs[i] = results[s->args[i].step]; break;
-            case QC_ARG_NUMBER: inputs[i] = add_number(g, s->args[i].number, st); break;
+            case QC_ARG_NUMBER:
+                inputs[i] =
+                    qc_graph_add_made_constant(g, NULL, qc_tensor_of(QC_F32, &QC_SCALAR, &s->args[i].number, st), st);
+                break;
             }
         }
         const char *inner = last || s->value ? (last ? name : s->value)
@@ -307,19 +299,6 @@ static void find_function_node(struct walk *w, qc_id node)
     size_t i = w->next_count++;
     for (; i && w->next[(i - 1) / 2] > node; i = (i - 1) / 2) w->next[i] = w->next[(i - 1) / 2];
     w->next[i] = node;
-}
-
-static qc_id take_first(struct walk *w)
-{
-    const qc_id first = w->next[0], last = w->next[--w->next_count];
-    size_t i = 0;
-    for (size_t child; (child = 2 * i + 1) < w->next_count; i = child) {
-        if (child + 1 < w->next_count && w->next[child + 1] < w->next[child]) child++;
-        if (w->next[child] >= last) break;
-        w->next[i] = w->next[child];
-    }
-    w->next[i] = last;
-    return first;
 }
 
 static void reach(struct walk *w, qc_id value, unsigned place)
@@ -392,13 +371,6 @@ static bool step_of(struct qc_function_step *s, const struct walk *w, const stru
     return true;
 }
 
-static bool reads_reached(const struct walk *w, const struct qc_node *n)
-{
-    for (unsigned i = 0; i < n->input_count; i++)
-        if (n->inputs[i] && w->place[n->inputs[i]]) return true;
-    return false;
-}
-
 /* Adds the steps of a Table, with x replaced by the node's input. */
 static bool put_table(struct walk *w, const struct qc_node *n, unsigned *last, struct qc_arena *a, struct qc_status *st)
 {
@@ -424,7 +396,9 @@ static bool join_node(struct walk *w, const struct qc_node *n, struct qc_arena *
 {
     unsigned place, step;
     struct qc_function_step s;
-    if (!reads_reached(w, n)) {
+    bool reads = false;
+    for (unsigned i = 0; i < n->input_count; i++) reads = reads || (n->inputs[i] && w->place[n->inputs[i]]);
+    if (!reads) {
         for (unsigned k = 0; k < n->output_count; k++)
             if (w->g->values[n->outputs + k].type.qparams == w->quantizer) reach(w, n->outputs + k, QUANTIZER);
         return true;
@@ -461,31 +435,6 @@ static bool is_linear(const struct qc_function *f, unsigned step)
     return linear[step];
 }
 
-/* Returns whether only the last step is read from outside, and the function is not linear. */
-static bool complete(const struct walk *w)
-{
-    if (!w->f.count || w->open[QUANTIZER]) return false;
-    for (unsigned k = 0; k + 1 < w->f.count; k++)
-        if (w->open[FIRST_STEP + k]) return false;
-    return w->open[FIRST_STEP + w->f.count - 1] > 0 && !is_linear(&w->f, w->f.count - 1);
-}
-
-/* Returns whether every observed value is what the quantizer quantizes. */
-static bool observes_quantizer(const struct walk *w)
-{
-    const struct qc_qparams *s = &w->g->qparams_of[w->quantizer];
-    for (size_t i = 0; i < s->observed_count; i++) {
-        bool found = w->place[s->observed[i]] == QUANTIZER;
-        const struct qc_use_list readers = qc_readers(w->uses, s->observed[i]);
-        for (size_t k = 0; !found && k < readers.count; k++) {
-            const struct qc_node *n = &w->g->nodes[readers.of[k].node];
-            found = n->op == QC_OP_Quantize && w->place[n->outputs] == QUANTIZER;
-        }
-        if (!found) return false;
-    }
-    return s->observed_count > 0;
-}
-
 static bool function_of(const char **text, struct walk *w, qc_id quantizer, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = w->g;
@@ -498,10 +447,34 @@ static bool function_of(const char **text, struct walk *w, qc_id quantizer, stru
         if (v->kind == QC_VALUE_RESULT) find_function_node(w, v->node);
     }
     while (ok && !whole && w->next_count) {
-        ok = join_node(w, &g->nodes[take_first(w)], a, st);
-        whole = ok && complete(w);
+        /* Take the first node off the heap. */
+        const qc_id first = w->next[0], last = w->next[--w->next_count];
+        size_t i = 0;
+        for (size_t child; (child = 2 * i + 1) < w->next_count; i = child) {
+            if (child + 1 < w->next_count && w->next[child + 1] < w->next[child]) child++;
+            if (w->next[child] >= last) break;
+            w->next[i] = w->next[child];
+        }
+        w->next[i] = last;
+        ok = join_node(w, &g->nodes[first], a, st);
+        /* Only the last step may be read from outside, and the function must not be linear. */
+        const unsigned count = w->f.count;
+        whole = ok && count && !w->open[QUANTIZER];
+        for (unsigned k = 0; whole && k + 1 < count; k++) whole = !w->open[FIRST_STEP + k];
+        whole = whole && w->open[FIRST_STEP + count - 1] > 0 && !is_linear(&w->f, count - 1);
     }
-    if (whole && observes_quantizer(w)) {
+    /* Every observed value must be what the quantizer quantizes. */
+    const struct qc_qparams *s = &g->qparams_of[quantizer];
+    bool observed = whole && s->observed_count > 0;
+    for (size_t i = 0; observed && i < s->observed_count; i++) {
+        observed = w->place[s->observed[i]] == QUANTIZER;
+        const struct qc_use_list readers = qc_readers(w->uses, s->observed[i]);
+        for (size_t k = 0; !observed && k < readers.count; k++) {
+            const struct qc_node *n = &g->nodes[readers.of[k].node];
+            observed = n->op == QC_OP_Quantize && w->place[n->outputs] == QUANTIZER;
+        }
+    }
+    if (observed) {
         *text = qc_function_print(&w->f, a, st);
         ok = st->code == QC_OK;
     }

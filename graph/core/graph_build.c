@@ -209,16 +209,6 @@ static struct qc_tensor *keep_tensor(const struct qc_graph *g, const struct qc_t
     return kept;
 }
 
-static uint64_t hash_of(const struct qc_tensor *t, qc_id qparams)
-{
-    uint64_t h = qc_hash_bytes(QC_HASH_START, &t->dtype, sizeof t->dtype);
-    h = qc_hash_bytes(h, &t->shape.rank, sizeof t->shape.rank);
-    h = qc_hash_bytes(h, t->shape.dim, sizeof t->shape.dim);
-    const uint64_t data = qc_tensor_hash(t);
-    h = qc_hash_bytes(h, &data, sizeof data);
-    return qc_hash_bytes(h, &qparams, sizeof qparams); /* the integers of many biases are all zeros */
-}
-
 static qc_id new_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams, int axis,
                           struct qc_status *st)
 {
@@ -237,7 +227,12 @@ static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_
                           struct qc_status *st)
 {
     if (st->code != QC_OK) return 0;
-    const uint64_t h = hash_of(t, qparams);
+    uint64_t h = qc_hash_bytes(QC_HASH_START, &t->dtype, sizeof t->dtype);
+    h = qc_hash_bytes(h, &t->shape.rank, sizeof t->shape.rank);
+    h = qc_hash_bytes(h, t->shape.dim, sizeof t->shape.dim);
+    const uint64_t data = qc_tensor_hash(t);
+    h = qc_hash_bytes(h, &data, sizeof data);
+    h = qc_hash_bytes(h, &qparams, sizeof qparams); /* the integers of many biases are all zeros */
     size_t slot = SIZE_MAX;
     for (qc_id v; (v = qc_index_next(&g->tables->constants, h, &slot));)
         if (g->values[v].type.qparams == qparams && g->values[v].type.axis == axis &&
@@ -299,35 +294,6 @@ QC_VECTOR(extremes, (uint8_t * lo, uint8_t *hi, const uint8_t *x, size_t n, uint
     *hi = high;
 }
 
-/* For bytes, the type of most weights. The result is cached for all graphs with the tensor. */
-static bool bytes_within(const struct qc_tensor *t, struct qc_levels levels)
-{
-    const int32_t offset = t->dtype == QC_I8 ? INT8_MIN : 0;
-    uint8_t lo, hi;
-    if (t->dtype != QC_I8 && t->dtype != QC_U8) return false;
-    uint64_t known = t->extremes;
-    if (!known) {
-        extremes(&lo, &hi, t->data, t->count, t->dtype == QC_I8 ? 0x80 : 0);
-        known = (uint64_t)1 << 16 | (uint64_t)hi << 8 | lo;
-        ((struct qc_tensor *)(uintptr_t)t)->extremes = known;
-    }
-    lo = (uint8_t)known;
-    hi = (uint8_t)(known >> 8);
-    return t->count == 0 || (lo + offset >= levels.lo && hi + offset <= levels.hi);
-}
-
-/* For floating-point levels, which float32 holds. */
-static bool levels_within(const struct qc_tensor *t, struct qc_levels levels, struct qc_status *st)
-{
-    const float *x = t->data, lo = (float)levels.lo, hi = (float)levels.hi;
-    for (size_t i = 0; i < t->count; i++) {
-        const float level = qc_float_level(x[i], lo, hi, levels.mantissa, levels.least);
-        if (!(x[i] >= level && x[i] <= level))
-            return qc_fail(st, QC_BAD_INPUT, "element %zu of the constant is %g, which is no level", i, (double)x[i]);
-    }
-    return true;
-}
-
 bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_tensor *t, qc_id qparams, int axis,
                                     struct qc_status *st)
 {
@@ -343,8 +309,31 @@ bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_te
     if (s->count > 1 && (axis < 0 || axis >= t->shape.rank || qc_scale_layout_of(s, &t->shape, axis).count != s->count))
         return qc_fail(st, QC_BAD_INPUT, "qparams '%s' have %zu channels, which axis %d of the constant does not have",
                        s->name, s->count, axis);
-    if (levels.mantissa && t->dtype == QC_F32) return levels_within(t, levels, st);
-    if (bytes_within(t, levels)) return true;
+    if (levels.mantissa && t->dtype == QC_F32) {
+        /* For floating-point levels, which float32 holds. */
+        const float *x = t->data, lo = (float)levels.lo, hi = (float)levels.hi;
+        for (size_t i = 0; i < t->count; i++) {
+            const float level = qc_float_level(x[i], lo, hi, levels.mantissa, levels.least);
+            if (!(x[i] >= level && x[i] <= level))
+                return qc_fail(st, QC_BAD_INPUT, "element %zu of the constant is %g, which is no level", i,
+                               (double)x[i]);
+        }
+        return true;
+    }
+    if (t->dtype == QC_I8 || t->dtype == QC_U8) {
+        /* Bytes, the type of most weights. The extremes are cached for all graphs with the tensor. */
+        const int32_t offset = t->dtype == QC_I8 ? INT8_MIN : 0;
+        uint8_t lo, hi;
+        uint64_t known = t->extremes;
+        if (!known) {
+            extremes(&lo, &hi, t->data, t->count, t->dtype == QC_I8 ? 0x80 : 0);
+            known = (uint64_t)1 << 16 | (uint64_t)hi << 8 | lo;
+            ((struct qc_tensor *)(uintptr_t)t)->extremes = known;
+        }
+        lo = (uint8_t)known;
+        hi = (uint8_t)(known >> 8);
+        if (t->count == 0 || (lo + offset >= levels.lo && hi + offset <= levels.hi)) return true;
+    }
     enum { CHUNK = 1024 };
     int32_t q[CHUNK];
     for (size_t first = 0; first < t->count; first += CHUNK) {

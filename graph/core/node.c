@@ -19,15 +19,6 @@ static int64_t behind(const struct qc_shape *s, int axis)
     return n;
 }
 
-/* Both sides are row-major: an axis of the same size with as many elements after it holds the same elements. */
-static int reshaped(const struct qc_shape *x, const struct qc_shape *y, int in)
-{
-    const int64_t size = x->dim[in], after = behind(x, in);
-    for (int k = 0; after && size > 1 && k < y->rank; k++)
-        if (y->dim[k] == size && behind(y, k) == after) return k;
-    return NO_AXIS;
-}
-
 int qc_kept_axis(const struct qc_graph *g, const struct qc_node *n, const struct qc_shape *x, const struct qc_shape *y,
                  int in)
 {
@@ -41,8 +32,13 @@ int qc_kept_axis(const struct qc_graph *g, const struct qc_node *n, const struct
             if (perm[i] == in) return (int)i;
         return count ? NO_AXIS : x->rank - 1 - in;
     }
-    if (n->op == QC_OP_Reshape || n->op == QC_OP_Flatten || n->op == QC_OP_Squeeze || n->op == QC_OP_Unsqueeze)
-        return reshaped(x, y, in);
+    if (n->op == QC_OP_Reshape || n->op == QC_OP_Flatten || n->op == QC_OP_Squeeze || n->op == QC_OP_Unsqueeze) {
+        /* Both sides are row-major: an axis of the same size with as many elements after it holds the same elements. */
+        const int64_t size = x->dim[in], after = behind(x, in);
+        for (int k = 0; after && size > 1 && k < y->rank; k++)
+            if (y->dim[k] == size && behind(y, k) == after) return k;
+        return NO_AXIS;
+    }
     if (n->op == QC_OP_MaxPool || n->op == QC_OP_GlobalMaxPool) return in < 2 ? in : NO_AXIS;
     if (n->op == QC_OP_Slice) {
         struct qc_status unknown = QC_STATUS_INIT;

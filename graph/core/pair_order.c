@@ -15,38 +15,6 @@ static bool one_zero_point(const struct qc_graph *g, qc_id weights)
     return true;
 }
 
-static bool conv_order(struct qc_pair_order *o, const struct qc_graph *g, const struct qc_node *n,
-                       const struct qc_shape *w)
-{
-    int64_t positions = 1;
-    for (int i = 2; i < w->rank; i++) positions *= w->dim[i];
-    const int64_t groups = qc_attr_int(n, "group", 1), inputs = w->dim[1];
-    if (groups > 1 && inputs == 1 && w->dim[0] == groups && one_zero_point(g, n->inputs[1])) return false;
-    *o = (struct qc_pair_order){.channels = w->dim[0],
-                                .count = inputs * positions,
-                                .inner = w->dim[0],
-                                .channel_step = inputs * positions,
-                                .run = inputs,
-                                .run_step = 1,
-                                .step = positions};
-    return true;
-}
-
-static void matrix_order(struct qc_pair_order *o, const struct qc_node *n, const struct qc_shape *w)
-{
-    const bool turned = n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0);
-    const int64_t last = w->rank > 1 ? w->dim[w->rank - 1] : 1, before = w->rank > 1 ? w->dim[w->rank - 2] : w->dim[0],
-                  columns = turned ? before : last, rows = turned ? last : before;
-    *o = (struct qc_pair_order){.channels = columns,
-                                .count = rows,
-                                .inner = columns,
-                                .outer_step = rows * columns,
-                                .channel_step = turned ? rows : 1,
-                                .run = rows,
-                                .step = turned ? 1 : columns};
-    for (int i = 0; i + 2 < w->rank; i++) o->channels *= w->dim[i];
-}
-
 bool qc_pair_order_of(struct qc_pair_order *out, const struct qc_graph *g, const struct qc_node *n)
 {
     if (n->op != QC_OP_Conv && n->op != QC_OP_Gemm && n->op != QC_OP_MatMul) return false;
@@ -54,8 +22,31 @@ bool qc_pair_order_of(struct qc_pair_order *out, const struct qc_graph *g, const
     if (w->rank < (n->op == QC_OP_Conv ? 3 : 1)) return false;
     for (int i = 0; i < w->rank; i++)
         if (w->dim[i] < 1) return false;
-    if (n->op == QC_OP_Conv) return conv_order(out, g, n, w);
-    matrix_order(out, n, w);
+    if (n->op == QC_OP_Conv) {
+        int64_t positions = 1;
+        for (int i = 2; i < w->rank; i++) positions *= w->dim[i];
+        const int64_t groups = qc_attr_int(n, "group", 1), inputs = w->dim[1];
+        if (groups > 1 && inputs == 1 && w->dim[0] == groups && one_zero_point(g, n->inputs[1])) return false;
+        *out = (struct qc_pair_order){.channels = w->dim[0],
+                                      .count = inputs * positions,
+                                      .inner = w->dim[0],
+                                      .channel_step = inputs * positions,
+                                      .run = inputs,
+                                      .run_step = 1,
+                                      .step = positions};
+        return true;
+    }
+    const bool turned = n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0);
+    const int64_t last = w->rank > 1 ? w->dim[w->rank - 1] : 1, before = w->rank > 1 ? w->dim[w->rank - 2] : w->dim[0],
+                  columns = turned ? before : last, rows = turned ? last : before;
+    *out = (struct qc_pair_order){.channels = columns,
+                                  .count = rows,
+                                  .inner = columns,
+                                  .outer_step = rows * columns,
+                                  .channel_step = turned ? rows : 1,
+                                  .run = rows,
+                                  .step = turned ? 1 : columns};
+    for (int i = 0; i + 2 < w->rank; i++) out->channels *= w->dim[i];
     return true;
 }
 
@@ -98,24 +89,19 @@ static struct readers readers_of(const struct qc_uses *uses, qc_id v)
     return r;
 }
 
-/* Returns whether the integers come from an input of the file or go to an output of it: they then pass through real
-   numbers. */
-static bool crosses_interface(const struct qc_uses *uses, const struct qc_node *made, const struct qc_node *reader)
-{
-    const struct qc_graph *g = uses->graph;
-    const struct qc_node *before = made->op == QC_OP_Quantize ? qc_node_of(g, made->inputs[0]) : NULL;
-    const struct readers behind =
-        reader->op == QC_OP_Dequantize ? readers_of(uses, reader->outputs) : (struct readers){0};
-    return (before && before->op == QC_OP_DequantizeLinear) || (behind.last && behind.last->op == QC_OP_QuantizeLinear);
-}
-
 /* Returns whether v is between one QuantizeLinear and one DequantizeLinear in the file, whose int8 ONNX Runtime
    converts to uint8. */
 static bool becomes_unsigned(const struct qc_uses *uses, qc_id v)
 {
     const struct qc_node *made = qc_node_of(uses->graph, v);
     const struct readers r = readers_of(uses, v);
-    return made && r.nodes == 1 && r.outputs == 0 && !crosses_interface(uses, made, r.last);
+    if (!made || r.nodes != 1 || r.outputs) return false;
+    /* Integers that come from an input of the file or go to an output of it pass through real numbers. */
+    const struct qc_node *before = made->op == QC_OP_Quantize ? qc_node_of(uses->graph, made->inputs[0]) : NULL;
+    const struct readers behind =
+        r.last->op == QC_OP_Dequantize ? readers_of(uses, r.last->outputs) : (struct readers){0};
+    return (!before || before->op != QC_OP_DequantizeLinear) &&
+           (!behind.last || behind.last->op != QC_OP_QuantizeLinear);
 }
 
 /* Returns the value in which the accumulator is stored, after clamps; 0 if it is read in float or by several nodes. */

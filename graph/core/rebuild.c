@@ -238,28 +238,6 @@ qc_id qc_rebuild_value(struct qc_rebuild *r, qc_id old, struct qc_status *st)
     return r->map[old];
 }
 
-static void map_observed(struct qc_rebuild *r, struct qc_status *st)
-{
-    for (size_t i = 1; !r->to->tables->borrows_qparams && i <= r->from->qparams_count; i++) {
-        const struct qc_qparams *s = &r->from->qparams_of[i];
-        if (!s->observed_count) continue;
-        qc_id *values = QC_NEW_ARRAY(r->to->arena, qc_id, s->observed_count, st);
-        size_t count = 0;
-        for (size_t k = 0; values && k < s->observed_count; k++)
-            if (r->map[s->observed[k]]) values[count++] = r->map[s->observed[k]];
-        r->to->qparams_of[i].observed = values;
-        r->to->qparams_of[i].observed_count = count;
-    }
-}
-
-/* Returns the new value, also that from which an old one is dequantized, or its quantized form; 0: it is gone. */
-static qc_id mapped(const struct qc_rebuild *r, const qc_id *stored, qc_id v)
-{
-    const struct qc_node *n = qc_node_of(r->from, v);
-    if (!v || r->map[v]) return r->map[v];
-    return n && n->op == QC_OP_Dequantize ? r->map[n->inputs[0]] : stored[v];
-}
-
 /* Returns the new values of a call. Sets *there to false if one is gone. copies: constants and integers that are not
    mapped yet are copied. Returns NULL if out of memory. */
 static qc_id *map_values(bool *there, struct qc_rebuild *r, const qc_id *stored, const qc_id *from, unsigned count,
@@ -268,7 +246,11 @@ static qc_id *map_values(bool *there, struct qc_rebuild *r, const qc_id *stored,
     qc_id *to = QC_NEW_ARRAY(r->to->arena, qc_id, count, st);
     for (unsigned i = 0; to && *there && i < count; i++) {
         const struct qc_value *v = &r->from->values[from[i]];
-        to[i] = mapped(r, stored, from[i]);
+        /* The new value, also that from which an old one is dequantized, or its quantized form; 0: it is gone. */
+        const struct qc_node *n = qc_node_of(r->from, from[i]);
+        to[i] = !from[i] || r->map[from[i]]      ? r->map[from[i]]
+                : n && n->op == QC_OP_Dequantize ? r->map[n->inputs[0]]
+                                                 : stored[from[i]];
         if (!from[i] || to[i]) continue;
         if (!copies || v->type.qparams != QC_REAL || (!v->constant && qc_dtype_info(v->type.dtype)->is_float))
             *there = false;
@@ -313,7 +295,17 @@ bool qc_rebuild_finish_with(struct qc_graph **out, struct qc_rebuild *r, const q
         if (qc_graph_add_output(r->to, p->name, v, st))
             qc_port_copy(&r->to->outputs[r->to->output_count - 1], p, r->to->arena, st);
     }
-    if (st->code == QC_OK) map_observed(r, st);
+    if (st->code != QC_OK) return false;
+    for (size_t i = 1; !r->to->tables->borrows_qparams && i <= r->from->qparams_count; i++) {
+        const struct qc_qparams *s = &r->from->qparams_of[i];
+        if (!s->observed_count) continue;
+        qc_id *values = QC_NEW_ARRAY(r->to->arena, qc_id, s->observed_count, st);
+        size_t count = 0;
+        for (size_t k = 0; values && k < s->observed_count; k++)
+            if (r->map[s->observed[k]]) values[count++] = r->map[s->observed[k]];
+        r->to->qparams_of[i].observed = values;
+        r->to->qparams_of[i].observed_count = count;
+    }
     if (st->code == QC_OK) map_calls(r, st);
     if (st->code != QC_OK) return false;
     *out = r->to;

@@ -32,17 +32,6 @@ static bool meet(int64_t *size, int64_t times, int64_t given, unsigned input, in
     return true;
 }
 
-static bool check_type(const struct qc_graph *g, const struct qc_node *n, unsigned i, int rank, struct qc_status *st)
-{
-    const struct qc_type *t = &g->values[n->inputs[i]].type, *x = &g->values[n->inputs[0]].type;
-    const enum qc_dtype want = i == QC_RECURRENT_LENGTHS ? QC_I32 : x->dtype;
-    if (t->dtype != want || !qc_dtype_info(x->dtype)->is_float)
-        return qc_fail(st, QC_BAD_INPUT, "%s is %s, expected %s", names[i], qc_dtype_info(t->dtype)->name,
-                       i == QC_RECURRENT_LENGTHS ? "i32" : "the floating-point type of X");
-    return t->shape.rank < 0 || t->shape.rank == rank ||
-           qc_fail(st, QC_BAD_INPUT, "%s of shape %s, expected rank %d", names[i], QC_SHAPE_STR(&t->shape), rank);
-}
-
 bool qc_recurrent_of(struct qc_recurrent *out, const struct qc_graph *g, const struct qc_node *n, struct qc_status *st)
 {
     static const int ranks[QC_RECURRENT_INPUTS] = {3, 3, 3, 2, 1, 3, 3, 2};
@@ -80,8 +69,13 @@ bool qc_recurrent_of(struct qc_recurrent *out, const struct qc_graph *g, const s
     };
     for (unsigned i = 0; i < n->input_count; i++) {
         if (!n->inputs[i]) continue;
-        if (!check_type(g, n, i, ranks[i], st)) return false;
+        const enum qc_dtype is = g->values[n->inputs[i]].type.dtype, x = g->values[n->inputs[0]].type.dtype;
         const struct qc_shape *s = &g->values[n->inputs[i]].type.shape;
+        if (is != (i == QC_RECURRENT_LENGTHS ? QC_I32 : x) || !qc_dtype_info(x)->is_float)
+            return qc_fail(st, QC_BAD_INPUT, "%s is %s, expected %s", names[i], qc_dtype_info(is)->name,
+                           i == QC_RECURRENT_LENGTHS ? "i32" : "the floating-point type of X");
+        if (s->rank >= 0 && s->rank != ranks[i])
+            return qc_fail(st, QC_BAD_INPUT, "%s of shape %s, expected rank %d", names[i], QC_SHAPE_STR(s), ranks[i]);
         const bool swapped = r.batchwise && (i == QC_RECURRENT_X || i == QC_RECURRENT_H || i == QC_RECURRENT_C);
         for (int k = 0; k < s->rank; k++) {
             const int axis = swapped && k < 2 ? 1 - k : k; /* the batch comes before steps and directions */

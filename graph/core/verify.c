@@ -18,43 +18,6 @@ static bool check_shape(const struct qc_shape *s)
     return true;
 }
 
-static bool verify_scales(const struct qc_qparams *s, struct qc_status *st)
-{
-    struct qc_levels levels = qc_qparams_levels(s);
-    if (s->count < 1 || (s->count > 1 && !s->per_channel) || !s->scale || !s->zero_point)
-        return qc_fail(st, QC_BAD_INPUT, "%zu scales for %s qparams", s->count,
-                       s->per_channel ? "per-channel" : "per-tensor");
-    for (size_t i = 0; i < s->count; i++) {
-        if (!(s->scale[i] >= FLT_MIN && s->scale[i] <= FLT_MAX))
-            return qc_fail(st, QC_BAD_INPUT, "scale %g (channel %zu) is not a positive normal number",
-                           (double)s->scale[i], i);
-        if (s->zero_point[i] < levels.lo || s->zero_point[i] > levels.hi)
-            return qc_fail(st, QC_BAD_INPUT,
-                           "zero point %" PRId32 " (channel %zu) is outside [%" PRId32 ", %" PRId32 "]",
-                           s->zero_point[i], i, levels.lo, levels.hi);
-    }
-    return true;
-}
-
-static bool verify_product(const struct qc_graph *g, qc_id id, struct qc_status *st)
-{
-    const struct qc_qparams *p = &g->qparams_of[id];
-    if (p->a < 1 || p->b < 1 || p->a >= id || p->b >= id)
-        return qc_fail(st, QC_BAD_INPUT, "factors @%u and @%u are not earlier qparams", p->a, p->b);
-    const struct qc_qparams *a = &g->qparams_of[p->a], *b = &g->qparams_of[p->b];
-    if (p->dtype != QC_I32) return qc_fail(st, QC_BAD_INPUT, "accumulator of type %s", qc_dtype_info(p->dtype)->name);
-    bool both = a->state == QC_QPARAMS_BOUND && b->state == QC_QPARAMS_BOUND;
-    if (both != (p->state == QC_QPARAMS_BOUND))
-        return qc_fail(st, QC_BAD_INPUT, "a product must be bound if and only if both of its factors are");
-    if (!both) return true;
-    for (size_t i = 0; i < p->count; i++) {
-        size_t ia = a->count == 1 ? 0 : i, ib = b->count == 1 ? 0 : i;
-        if (ia >= a->count || ib >= b->count || p->zero_point[i] != 0 || p->scale[i] != a->scale[ia] * b->scale[ib])
-            return qc_fail(st, QC_BAD_INPUT, "parameters of channel %zu are not the product of its factors'", i);
-    }
-    return true;
-}
-
 static bool check_qparams(const struct qc_graph *g, qc_id id, struct qc_status *st)
 {
     const struct qc_qparams *s = &g->qparams_of[id];
@@ -67,23 +30,35 @@ static bool check_qparams(const struct qc_graph *g, qc_id id, struct qc_status *
     for (size_t i = 0; i < s->observed_count; i++)
         if (s->observed[i] < 1 || s->observed[i] > g->value_count)
             return qc_fail(st, QC_BAD_INPUT, "observes %%%u, which is not a value", s->observed[i]);
-    if (s->state == QC_QPARAMS_BOUND && !verify_scales(s, st)) return false;
-    return s->kind == QC_QPARAMS_QUANTIZER || verify_product(g, id, st);
-}
-
-static bool check_affine(const struct qc_graph *g, const struct qc_type *t, struct qc_status *st)
-{
-    if (t->qparams > g->qparams_count) return qc_fail(st, QC_BAD_INPUT, "qparams @%u does not exist", t->qparams);
-    const struct qc_qparams *s = &g->qparams_of[t->qparams];
-    if (t->qparams == QC_REAL || !s->per_channel || t->shape.rank < 0) return true;
-    if (t->axis < 0 || t->axis >= t->shape.rank)
-        return qc_fail(st, QC_BAD_INPUT, "per-channel axis %d of shape %s", t->axis, QC_SHAPE_STR(&t->shape));
-    if (s->block && !qc_shape_fixed(&t->shape))
-        return qc_fail(st, QC_BAD_INPUT, "blocks of shape %s", QC_SHAPE_STR(&t->shape));
-    int64_t channels = s->block ? (int64_t)qc_scale_layout_of(s, &t->shape, t->axis).count : t->shape.dim[t->axis];
-    if (s->state == QC_QPARAMS_BOUND && s->count > 1 && channels != QC_FREE && (uint64_t)channels != s->count)
-        return qc_fail(st, QC_BAD_INPUT, "%zu scales for axis %d of shape %s", s->count, t->axis,
-                       QC_SHAPE_STR(&t->shape));
+    if (s->state == QC_QPARAMS_BOUND) {
+        struct qc_levels levels = qc_qparams_levels(s);
+        if (s->count < 1 || (s->count > 1 && !s->per_channel) || !s->scale || !s->zero_point)
+            return qc_fail(st, QC_BAD_INPUT, "%zu scales for %s qparams", s->count,
+                           s->per_channel ? "per-channel" : "per-tensor");
+        for (size_t i = 0; i < s->count; i++) {
+            if (!(s->scale[i] >= FLT_MIN && s->scale[i] <= FLT_MAX))
+                return qc_fail(st, QC_BAD_INPUT, "scale %g (channel %zu) is not a positive normal number",
+                               (double)s->scale[i], i);
+            if (s->zero_point[i] < levels.lo || s->zero_point[i] > levels.hi)
+                return qc_fail(st, QC_BAD_INPUT,
+                               "zero point %" PRId32 " (channel %zu) is outside [%" PRId32 ", %" PRId32 "]",
+                               s->zero_point[i], i, levels.lo, levels.hi);
+        }
+    }
+    if (s->kind == QC_QPARAMS_QUANTIZER) return true;
+    if (s->a < 1 || s->b < 1 || s->a >= id || s->b >= id)
+        return qc_fail(st, QC_BAD_INPUT, "factors @%u and @%u are not earlier qparams", s->a, s->b);
+    const struct qc_qparams *a = &g->qparams_of[s->a], *b = &g->qparams_of[s->b];
+    if (s->dtype != QC_I32) return qc_fail(st, QC_BAD_INPUT, "accumulator of type %s", qc_dtype_info(s->dtype)->name);
+    bool both = a->state == QC_QPARAMS_BOUND && b->state == QC_QPARAMS_BOUND;
+    if (both != (s->state == QC_QPARAMS_BOUND))
+        return qc_fail(st, QC_BAD_INPUT, "a product must be bound if and only if both of its factors are");
+    if (!both) return true;
+    for (size_t i = 0; i < s->count; i++) {
+        size_t ia = a->count == 1 ? 0 : i, ib = b->count == 1 ? 0 : i;
+        if (ia >= a->count || ib >= b->count || s->zero_point[i] != 0 || s->scale[i] != a->scale[ia] * b->scale[ib])
+            return qc_fail(st, QC_BAD_INPUT, "parameters of channel %zu are not the product of its factors'", i);
+    }
     return true;
 }
 
@@ -108,7 +83,20 @@ static bool check_value(const struct qc_graph *g, qc_id id, struct qc_status *st
     const struct qc_node *n = &g->nodes[v->node];
     if (v->output >= n->output_count || n->outputs + v->output != id)
         return qc_fail(st, QC_BAD_INPUT, "is not an output of the node it names");
-    return check_affine(g, &v->type, st);
+    if (v->type.qparams > g->qparams_count)
+        return qc_fail(st, QC_BAD_INPUT, "qparams @%u does not exist", v->type.qparams);
+    const struct qc_qparams *s = &g->qparams_of[v->type.qparams];
+    if (v->type.qparams == QC_REAL || !s->per_channel || v->type.shape.rank < 0) return true;
+    if (v->type.axis < 0 || v->type.axis >= v->type.shape.rank)
+        return qc_fail(st, QC_BAD_INPUT, "per-channel axis %d of shape %s", v->type.axis, QC_SHAPE_STR(&v->type.shape));
+    if (s->block && !qc_shape_fixed(&v->type.shape))
+        return qc_fail(st, QC_BAD_INPUT, "blocks of shape %s", QC_SHAPE_STR(&v->type.shape));
+    int64_t channels =
+        s->block ? (int64_t)qc_scale_layout_of(s, &v->type.shape, v->type.axis).count : v->type.shape.dim[v->type.axis];
+    if (s->state == QC_QPARAMS_BOUND && s->count > 1 && channels != QC_FREE && (uint64_t)channels != s->count)
+        return qc_fail(st, QC_BAD_INPUT, "%zu scales for axis %d of shape %s", s->count, v->type.axis,
+                       QC_SHAPE_STR(&v->type.shape));
+    return true;
 }
 
 /* `made`: first value of this node; smaller ids belong to earlier nodes. */

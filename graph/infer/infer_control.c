@@ -10,41 +10,6 @@ static const struct qc_type *output_of(const struct qc_graph *g, unsigned k)
     return &qc_value(g, g->outputs[k].value)->type;
 }
 
-static bool check_border(const struct qc_infer *c, const struct qc_bodies *b, struct qc_status *st)
-{
-    for (unsigned k = 0; k < b->count; k++) {
-        const struct qc_graph *g = b->graph[k];
-        for (unsigned i = 0; i < g->input_count; i++) {
-            const enum qc_dtype want = qc_value(g, g->inputs[i].value)->type.dtype;
-            if (!qc_has_in(c, i + b->first)) continue;
-            const enum qc_dtype is = qc_in(c, i + b->first)->dtype;
-            if (is != want)
-                return qc_fail(st, QC_BAD_INPUT, "input %u is %s, but its body '%s' takes %s", i + b->first,
-                               qc_dtype_info(is)->name, b->attr[k], qc_dtype_info(want)->name);
-        }
-        for (unsigned i = 0; i < g->output_count; i++)
-            if (output_of(g, i)->qparams != QC_REAL)
-                return qc_fail(st, QC_BAD_INPUT, "output %u of its body '%s' is not real", i, b->attr[k]);
-    }
-    return true;
-}
-
-static bool infer_if(struct qc_infer *c, const struct qc_bodies *b, struct qc_status *st)
-{
-    if (qc_in(c, 0)->dtype != QC_BOOL)
-        return qc_fail(st, QC_BAD_INPUT, "its condition is %s, expected bool", qc_dtype_info(qc_in(c, 0)->dtype)->name);
-    if (!qc_infer_one_element(c, 0, "condition", st)) return false;
-    for (unsigned k = 0; k < c->node->output_count; k++) {
-        const struct qc_type *one = output_of(b->graph[0], k), *other = output_of(b->graph[1], k);
-        const struct qc_shape shape = qc_shape_join(&one->shape, &other->shape);
-        if (one->dtype != other->dtype)
-            return qc_fail(st, QC_BAD_INPUT, "output %u is %s in one branch and %s in the other", k,
-                           qc_dtype_info(one->dtype)->name, qc_dtype_info(other->dtype)->name);
-        if (!qc_infer_set(c, k, one->dtype, &shape, st)) return false;
-    }
-    return true;
-}
-
 /* Sets the type of a state. The types of its initial value and of the body's result must agree; shapes are joined. */
 static bool infer_state(struct qc_infer *c, const struct qc_bodies *b, unsigned k, unsigned input, struct qc_status *st)
 {
@@ -81,18 +46,6 @@ static bool is_true(const struct qc_tensor *t)
     return t && t->count == 1 && qc_tensor_int(t, 0) != 0;
 }
 
-/* Returns the number of iterations, if it is known: the condition stays true until the last one. */
-static int64_t trips(const struct qc_infer *c, const struct qc_graph *body)
-{
-    const struct qc_tensor *limit = qc_in_constant(c, 0);
-    const qc_id next = body->outputs[0].value;
-    const bool begins = !qc_has_in(c, 1) || is_true(qc_in_constant(c, 1));
-    const bool goes_on = is_true(qc_constant_of(body, next)) || next == body->inputs[1].value;
-    if (!limit || limit->count != 1 || !begins || !goes_on) return QC_FREE;
-    const int64_t n = qc_tensor_int(limit, 0);
-    return n < 0 ? 0 : n;
-}
-
 static bool infer_loop(struct qc_infer *c, const struct qc_bodies *b, struct qc_status *st)
 {
     static const char *const what[] = {"number of trips", "condition"};
@@ -105,7 +58,14 @@ static bool infer_loop(struct qc_infer *c, const struct qc_bodies *b, struct qc_
     }
     if (output_of(b->graph[0], 0)->dtype != QC_BOOL)
         return qc_fail(st, QC_BAD_INPUT, "the first output of its body is no condition (bool)");
-    const int64_t count = trips(c, b->graph[0]);
+    /* The number of iterations is known if the condition stays true until the last one. */
+    const struct qc_graph *body = b->graph[0];
+    const struct qc_tensor *limit = qc_in_constant(c, 0);
+    const qc_id next = body->outputs[0].value;
+    const bool begins = !qc_has_in(c, 1) || is_true(qc_in_constant(c, 1)),
+               goes_on = is_true(qc_constant_of(body, next)) || next == body->inputs[1].value,
+               known = limit && limit->count == 1 && begins && goes_on;
+    const int64_t trips = known ? qc_tensor_int(limit, 0) : 0, count = !known ? QC_FREE : trips < 0 ? 0 : trips;
     for (unsigned k = 0; k < b->states; k++)
         if (!infer_state(c, b, k, 2 + k, st)) return false;
     for (unsigned k = 0; k < b->stacked; k++)
@@ -134,30 +94,40 @@ static bool infer_scan(struct qc_infer *c, const struct qc_bodies *b, struct qc_
 bool qc_infer_control(struct qc_infer *c, struct qc_status *st)
 {
     struct qc_bodies b;
-    if (!qc_bodies_of(&b, c->node, st) || !check_border(c, &b, st)) return false;
-    if (c->node->op == QC_OP_If) return infer_if(c, &b, st);
+    if (!qc_bodies_of(&b, c->node, st)) return false;
+    for (unsigned k = 0; k < b.count; k++) {
+        const struct qc_graph *g = b.graph[k];
+        for (unsigned i = 0; i < g->input_count; i++) {
+            const enum qc_dtype want = qc_value(g, g->inputs[i].value)->type.dtype;
+            if (!qc_has_in(c, i + b.first)) continue;
+            const enum qc_dtype is = qc_in(c, i + b.first)->dtype;
+            if (is != want)
+                return qc_fail(st, QC_BAD_INPUT, "input %u is %s, but its body '%s' takes %s", i + b.first,
+                               qc_dtype_info(is)->name, b.attr[k], qc_dtype_info(want)->name);
+        }
+        for (unsigned i = 0; i < g->output_count; i++)
+            if (output_of(g, i)->qparams != QC_REAL)
+                return qc_fail(st, QC_BAD_INPUT, "output %u of its body '%s' is not real", i, b.attr[k]);
+    }
+    if (c->node->op == QC_OP_If) {
+        if (qc_in(c, 0)->dtype != QC_BOOL)
+            return qc_fail(st, QC_BAD_INPUT, "its condition is %s, expected bool",
+                           qc_dtype_info(qc_in(c, 0)->dtype)->name);
+        if (!qc_infer_one_element(c, 0, "condition", st)) return false;
+        for (unsigned k = 0; k < c->node->output_count; k++) {
+            const struct qc_type *one = output_of(b.graph[0], k), *other = output_of(b.graph[1], k);
+            const struct qc_shape shape = qc_shape_join(&one->shape, &other->shape);
+            if (one->dtype != other->dtype)
+                return qc_fail(st, QC_BAD_INPUT, "output %u is %s in one branch and %s in the other", k,
+                               qc_dtype_info(one->dtype)->name, qc_dtype_info(other->dtype)->name);
+            if (!qc_infer_set(c, k, one->dtype, &shape, st)) return false;
+        }
+        return true;
+    }
     return c->node->op == QC_OP_Loop ? infer_loop(c, &b, st) : infer_scan(c, &b, st);
 }
 
 /* User-defined operators: their kernels give the types of the results. */
-
-static bool set_output(struct qc_infer *c, unsigned i, const struct qcalib_kernel_tensor *t, struct qc_status *st)
-{
-    const enum qc_dtype dtype = t->type < 1 || t->type > 99 ? QC_NONE : qc_dtype_from_onnx(t->type);
-    struct qc_shape s = {.rank = t->rank};
-    if (dtype == QC_NONE || qc_dtype_info(dtype)->bits < 8)
-        return qc_fail(st, QC_BAD_INPUT, "its kernel gave output %u the type %d, which is not handled", i,
-                       (int)t->type);
-    if (t->rank < -1 || t->rank > QC_RANK_MAX)
-        return qc_fail(st, QC_BAD_INPUT, "its kernel gave output %u %d dimensions, at most %d are handled", i,
-                       (int)t->rank, QC_RANK_MAX);
-    for (int k = 0; k < s.rank; k++) {
-        if (t->dims[k] < -1)
-            return qc_fail(st, QC_BAD_INPUT, "its kernel gave output %u a dimension of %lld", i, (long long)t->dims[k]);
-        s.dim[k] = t->dims[k] < 0 ? QC_FREE : t->dims[k];
-    }
-    return qc_infer_set(c, i, dtype, &s, st);
-}
 
 bool qc_infer_custom(struct qc_infer *c, struct qc_status *st)
 {
@@ -188,6 +158,23 @@ bool qc_infer_custom(struct qc_infer *c, struct qc_status *st)
     const int code = ok ? k->shape(&call) : 0;
     qc_user_code_leave();
     if (code) ok = qc_fail(st, QC_BAD_INPUT, "shape of the kernel of '%s' failed with code %d", k->op, code);
-    for (unsigned i = 0; ok && i < n->output_count; i++) ok = set_output(c, i, &call.outputs[i], st);
+    for (unsigned i = 0; ok && i < n->output_count; i++) {
+        const struct qcalib_kernel_tensor *t = &call.outputs[i];
+        const enum qc_dtype dtype = t->type < 1 || t->type > 99 ? QC_NONE : qc_dtype_from_onnx(t->type);
+        struct qc_shape s = {.rank = t->rank};
+        if (dtype == QC_NONE || qc_dtype_info(dtype)->bits < 8)
+            return qc_fail(st, QC_BAD_INPUT, "its kernel gave output %u the type %d, which is not handled", i,
+                           (int)t->type);
+        if (t->rank < -1 || t->rank > QC_RANK_MAX)
+            return qc_fail(st, QC_BAD_INPUT, "its kernel gave output %u %d dimensions, at most %d are handled", i,
+                           (int)t->rank, QC_RANK_MAX);
+        for (int d = 0; d < s.rank; d++) {
+            if (t->dims[d] < -1)
+                return qc_fail(st, QC_BAD_INPUT, "its kernel gave output %u a dimension of %lld", i,
+                               (long long)t->dims[d]);
+            s.dim[d] = t->dims[d] < 0 ? QC_FREE : t->dims[d];
+        }
+        ok = qc_infer_set(c, i, dtype, &s, st);
+    }
     return ok;
 }

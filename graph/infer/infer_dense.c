@@ -172,26 +172,6 @@ static bool implicit(struct qc_einsum *e, int wide)
     return true;
 }
 
-static bool bind_sizes(struct qc_einsum *e, const struct qc_infer *c, struct qc_status *st)
-{
-    for (int k = 0; k < QC_EINSUM_LABELS; k++) e->size[k] = UNUSED;
-    for (unsigned i = 0; i < e->input_count; i++) {
-        const struct qc_shape *x = &qc_in(c, i)->shape;
-        bool fits = x->rank == e->rank[i];
-        for (int d = 0; fits && d < x->rank; d++) {
-            int64_t *size = &e->size[e->label[i][d]];
-            const bool known = *size != UNUSED && *size != QC_FREE && *size != 1;
-            if (*size == UNUSED || (*size == 1 && x->dim[d] != QC_FREE) || (*size == QC_FREE && x->dim[d] > 1))
-                *size = x->dim[d];
-            else
-                fits = !known || x->dim[d] == *size || x->dim[d] == 1 || x->dim[d] == QC_FREE;
-        }
-        if (!fits)
-            return qc_fail(st, QC_BAD_INPUT, "input %u of shape %s does not fit the equation", i, QC_SHAPE_STR(x));
-    }
-    return true;
-}
-
 bool qc_einsum_of(struct qc_einsum *out, const struct qc_graph *g, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_infer c = {.graph = g, .node = n};
@@ -218,7 +198,21 @@ bool qc_einsum_of(struct qc_einsum *out, const struct qc_graph *g, const struct 
     ok = ok &&
          (arrow ? read_term(e.result, &e.result_rank, arrow + 2, arrow + strlen(arrow), wide) : implicit(&e, wide));
     if (!ok) return qc_fail(st, QC_BAD_INPUT, "the equation \"%.80s\" does not fit the inputs", equation);
-    if (!bind_sizes(&e, &c, st)) return false;
+    for (int k = 0; k < QC_EINSUM_LABELS; k++) e.size[k] = UNUSED;
+    for (unsigned i = 0; i < e.input_count; i++) {
+        const struct qc_shape *x = &qc_in(&c, i)->shape;
+        bool fits = x->rank == e.rank[i];
+        for (int d = 0; fits && d < x->rank; d++) {
+            int64_t *size = &e.size[e.label[i][d]];
+            const bool known = *size != UNUSED && *size != QC_FREE && *size != 1;
+            if (*size == UNUSED || (*size == 1 && x->dim[d] != QC_FREE) || (*size == QC_FREE && x->dim[d] > 1))
+                *size = x->dim[d];
+            else
+                fits = !known || x->dim[d] == *size || x->dim[d] == 1 || x->dim[d] == QC_FREE;
+        }
+        if (!fits)
+            return qc_fail(st, QC_BAD_INPUT, "input %u of shape %s does not fit the equation", i, QC_SHAPE_STR(x));
+    }
     for (int d = 0; d < e.result_rank; d++) {
         bool twice = false;
         for (int k = 0; k < d; k++) twice = twice || e.result[k] == e.result[d];

@@ -23,72 +23,19 @@ bool qc_infer_table(struct qc_infer *c, struct qc_status *st)
     return qc_infer_set(c, 0, qc_in(c, 0)->dtype, &qc_in(c, 0)->shape, st);
 }
 
-/* Fails unless input i has one value per channel (dimension 1) of input 0. */
-static bool check_channels(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st)
-{
-    const struct qc_shape *x = &qc_in(c, 0)->shape, *s = &qc_in(c, i)->shape;
-    if (x->rank < 0 || s->rank < 0) return true;
-    int64_t channels = x->rank > 1 ? x->dim[1] : 1, met;
-    if (s->rank != 1 || !qc_dim_meet(&met, channels, s->dim[0]))
-        return qc_fail(st, QC_BAD_INPUT, "%s must have one value per channel of the input %s, got shape %s", what,
-                       QC_SHAPE_STR(x), QC_SHAPE_STR(s));
-    return true;
-}
-
-static bool check_axis(const struct qc_infer *c, int64_t otherwise, struct qc_status *st)
-{
-    const struct qc_shape *x = &qc_in(c, 0)->shape;
-    int axis = 0;
-    if (x->rank <= 0) return true;
-    return qc_axis_of(&axis, qc_attr_int(c->node, "axis", otherwise), x->rank, st);
-}
-
-/* Fails unless scale and bias broadcast to the normalised dimensions x[axis:]. */
-static bool check_layer_norm(const struct qc_infer *c, struct qc_status *st)
-{
-    const struct qc_shape *x = &qc_in(c, 0)->shape;
-    int axis = 0;
-    if (x->rank < 0) return true;
-    if (!qc_axis_of(&axis, qc_attr_int(c->node, "axis", -1), x->rank, st)) return false;
-    for (unsigned i = 1; i < c->node->input_count; i++) {
-        if (!qc_has_in(c, i)) continue;
-        const struct qc_shape *s = &qc_in(c, i)->shape;
-        struct qc_shape both;
-        if (s->rank < 0) continue;
-        bool fits = qc_shape_broadcast(&both, x, s) && both.rank == x->rank;
-        for (int k = 0; fits && k < x->rank; k++) fits = x->dim[k] == QC_FREE || both.dim[k] == x->dim[k];
-        if (!fits)
-            return qc_fail(st, QC_BAD_INPUT, "%s of shape %s does not broadcast to the input %s from axis %d",
-                           i == 1 ? "scale" : "bias", QC_SHAPE_STR(s), QC_SHAPE_STR(x), axis);
-    }
-    return true;
-}
-
-static bool check_lrn(const struct qc_infer *c, struct qc_status *st)
-{
-    const struct qc_shape *x = &qc_in(c, 0)->shape;
-    int64_t size = qc_attr_int(c->node, "size", 0);
-    if (size < 1) return qc_fail(st, QC_BAD_INPUT, "attribute size must be at least 1, got %" PRId64, size);
-    if (x->rank >= 0 && x->rank < 2)
-        return qc_fail(st, QC_BAD_INPUT, "input [N,C,...] expected, got %s", QC_SHAPE_STR(x));
-    return true;
-}
-
-static bool check_cumsum(const struct qc_infer *c, struct qc_status *st)
-{
-    struct qc_list axis;
-    int at;
-    if (!qc_infer_list(&axis, c, 1, "the axis", st)) return false;
-    if (axis.count != QC_FREE && axis.count != 1)
-        return qc_fail(st, QC_BAD_INPUT, "the axis must be one number, got %" PRId64, axis.count);
-    return !axis.known || qc_in(c, 0)->shape.rank < 0 || qc_axis_of(&at, axis.value[0], qc_in(c, 0)->shape.rank, st);
-}
-
 static bool check_parameters(const struct qc_infer *c, const char *const *names, struct qc_status *st)
 {
     if (!qc_infer_same_float(c, 0, 1, st)) return false;
-    for (unsigned i = 1; i < c->node->input_count; i++)
-        if (!check_channels(c, i, names[i - 1], st)) return false;
+    for (unsigned i = 1; i < c->node->input_count; i++) {
+        /* One value per channel (dimension 1) of input 0. */
+        const struct qc_shape *x = &qc_in(c, 0)->shape, *s = &qc_in(c, i)->shape;
+        if (x->rank >= 0 && s->rank >= 0) {
+            int64_t channels = x->rank > 1 ? x->dim[1] : 1, met;
+            if (s->rank != 1 || !qc_dim_meet(&met, channels, s->dim[0]))
+                return qc_fail(st, QC_BAD_INPUT, "%s must have one value per channel of the input %s, got shape %s",
+                               names[i - 1], QC_SHAPE_STR(x), QC_SHAPE_STR(s));
+        }
+    }
     return true;
 }
 
@@ -102,11 +49,51 @@ static bool check_same(const struct qc_infer *c, struct qc_status *st)
                qc_infer_scalar(c, 2, "the upper bound", st);
     if (op == QC_OP_BatchNormalization) return check_parameters(c, batch_norm, st);
     if (op == QC_OP_InstanceNormalization) return check_parameters(c, instance_norm, st);
-    if (op == QC_OP_LayerNormalization) return qc_infer_same_float(c, 0, 1, st) && check_layer_norm(c, st);
-    if (op == QC_OP_LpNormalization || op == QC_OP_Softmax || op == QC_OP_LogSoftmax || op == QC_OP_Hardmax)
-        return qc_infer_same_float(c, 0, 1, st) && check_axis(c, -1, st);
-    if (op == QC_OP_LRN) return qc_infer_same_float(c, 0, 1, st) && check_lrn(c, st);
-    if (op == QC_OP_CumSum || op == QC_OP_CumProd) return check_cumsum(c, st);
+    if (op == QC_OP_LayerNormalization) {
+        if (!qc_infer_same_float(c, 0, 1, st)) return false;
+        /* Scale and bias must broadcast to the normalised dimensions x[axis:]. */
+        const struct qc_shape *x = &qc_in(c, 0)->shape;
+        int axis = 0;
+        if (x->rank < 0) return true;
+        if (!qc_axis_of(&axis, qc_attr_int(c->node, "axis", -1), x->rank, st)) return false;
+        for (unsigned i = 1; i < c->node->input_count; i++) {
+            if (!qc_has_in(c, i)) continue;
+            const struct qc_shape *s = &qc_in(c, i)->shape;
+            struct qc_shape both;
+            if (s->rank < 0) continue;
+            bool fits = qc_shape_broadcast(&both, x, s) && both.rank == x->rank;
+            for (int k = 0; fits && k < x->rank; k++) fits = x->dim[k] == QC_FREE || both.dim[k] == x->dim[k];
+            if (!fits)
+                return qc_fail(st, QC_BAD_INPUT, "%s of shape %s does not broadcast to the input %s from axis %d",
+                               i == 1 ? "scale" : "bias", QC_SHAPE_STR(s), QC_SHAPE_STR(x), axis);
+        }
+        return true;
+    }
+    if (op == QC_OP_LpNormalization || op == QC_OP_Softmax || op == QC_OP_LogSoftmax || op == QC_OP_Hardmax) {
+        if (!qc_infer_same_float(c, 0, 1, st)) return false;
+        const struct qc_shape *x = &qc_in(c, 0)->shape;
+        int axis = 0;
+        if (x->rank <= 0) return true;
+        return qc_axis_of(&axis, qc_attr_int(c->node, "axis", -1), x->rank, st);
+    }
+    if (op == QC_OP_LRN) {
+        if (!qc_infer_same_float(c, 0, 1, st)) return false;
+        const struct qc_shape *x = &qc_in(c, 0)->shape;
+        int64_t size = qc_attr_int(c->node, "size", 0);
+        if (size < 1) return qc_fail(st, QC_BAD_INPUT, "attribute size must be at least 1, got %" PRId64, size);
+        if (x->rank >= 0 && x->rank < 2)
+            return qc_fail(st, QC_BAD_INPUT, "input [N,C,...] expected, got %s", QC_SHAPE_STR(x));
+        return true;
+    }
+    if (op == QC_OP_CumSum || op == QC_OP_CumProd) {
+        struct qc_list axis;
+        int at;
+        if (!qc_infer_list(&axis, c, 1, "the axis", st)) return false;
+        if (axis.count != QC_FREE && axis.count != 1)
+            return qc_fail(st, QC_BAD_INPUT, "the axis must be one number, got %" PRId64, axis.count);
+        return !axis.known || qc_in(c, 0)->shape.rank < 0 ||
+               qc_axis_of(&at, axis.value[0], qc_in(c, 0)->shape.rank, st);
+    }
     if (op == QC_OP_Not && qc_in(c, 0)->dtype != QC_BOOL)
         return qc_fail(st, QC_BAD_INPUT, "bool input expected, got %s", qc_dtype_info(qc_in(c, 0)->dtype)->name);
     return true;
@@ -135,8 +122,10 @@ static bool broadcast_inputs(struct qc_shape *out, const struct qc_infer *c, uns
     return true;
 }
 
-static bool check_binary(const struct qc_infer *c, struct qc_status *st)
+bool qc_infer_broadcast(struct qc_infer *c, struct qc_status *st)
 {
+    const struct qc_shape *x = &qc_in(c, 0)->shape;
+    struct qc_shape s;
     enum qc_op op = c->node->op;
     enum qc_dtype t = qc_in(c, 0)->dtype;
     bool logical = op == QC_OP_And || op == QC_OP_Or || op == QC_OP_Xor;
@@ -150,14 +139,9 @@ static bool check_binary(const struct qc_infer *c, struct qc_status *st)
     if (op == QC_OP_BitShift && strcmp(way, "LEFT") != 0 && strcmp(way, "RIGHT") != 0)
         return qc_fail(st, QC_BAD_INPUT, "direction \"%.40s\" is neither LEFT nor RIGHT", way);
     if ((op == QC_OP_PRelu || op == QC_OP_Mean) && !qc_infer_same_float(c, 0, 1, st)) return false;
-    return qc_infer_same_dtype(c, 0, c->node->input_count, st);
-}
-
-bool qc_infer_broadcast(struct qc_infer *c, struct qc_status *st)
-{
-    const struct qc_shape *x = &qc_in(c, 0)->shape;
-    struct qc_shape s;
-    if (!check_binary(c, st) || !broadcast_inputs(&s, c, 0, c->node->input_count - 1, st)) return false;
+    if (!qc_infer_same_dtype(c, 0, c->node->input_count, st) ||
+        !broadcast_inputs(&s, c, 0, c->node->input_count - 1, st))
+        return false;
     if (c->node->op == QC_OP_PRelu) { /* the slope broadcasts to the input, not the other way */
         bool fits = x->rank < 0 || s.rank < 0 || s.rank == x->rank;
         for (int i = 0; fits && i < x->rank && s.rank >= 0; i++) fits = x->dim[i] == QC_FREE || x->dim[i] == s.dim[i];
@@ -229,15 +213,6 @@ static void drop_or_keep(struct qc_shape *out, const struct qc_shape *in, const 
     *out = s;
 }
 
-/* Sets a result for `count` unknown axes: each is removed, or becomes 1 with `keep`. */
-static bool set_unknown(struct qc_infer *c, int64_t count, bool keep, struct qc_status *st)
-{
-    const struct qc_type *x = qc_in(c, 0);
-    struct qc_shape s;
-    const int64_t rank = keep ? x->shape.rank : count > 0 && count <= x->shape.rank ? x->shape.rank - count : -1;
-    return qc_shape_free(&s, rank, st) && qc_infer_set(c, 0, x->dtype, &s, st);
-}
-
 bool qc_infer_reduce(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_type *x = qc_in(c, 0);
@@ -254,7 +229,14 @@ bool qc_infer_reduce(struct qc_infer *c, struct qc_status *st)
         axes = given.value;
         count = given.known ? (size_t)given.count : 0;
     }
-    if (s.rank >= 0 && !given.known) return set_unknown(c, given.count, keep, st);
+    if (s.rank >= 0 && !given.known) {
+        /* The axes are unknown: each is removed, or becomes 1 with `keep`. */
+        struct qc_shape result;
+        const int64_t rank = keep                                              ? x->shape.rank
+                             : given.count > 0 && given.count <= x->shape.rank ? x->shape.rank - given.count
+                                                                               : -1;
+        return qc_shape_free(&result, rank, st) && qc_infer_set(c, 0, x->dtype, &result, st);
+    }
     if (s.rank < 0) return qc_infer_set(c, 0, x->dtype, &s, st);
     if (!qc_infer_axes(has, count, axes, s.rank, st)) return false;
     for (int i = 0; count == 0 && i < s.rank; i++) has[i] = !noop;

@@ -15,20 +15,6 @@ static bool resize_has(const struct qc_infer *c, unsigned i)
     return !(s->rank == 1 && s->dim[0] == 0);
 }
 
-static bool check_resize(const struct qc_infer *c, struct qc_status *st)
-{
-    static const char *const modes[] = {"nearest", "linear", "cubic", NULL};
-    static const char *const transforms[] = {"half_pixel", "pytorch_half_pixel",   "align_corners",
-                                             "asymmetric", "half_pixel_symmetric", "tf_crop_and_resize",
-                                             NULL};
-    static const char *const policies[] = {"stretch", "not_larger", "not_smaller", NULL};
-    static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL};
-    return qc_infer_one_of(c, "mode", "nearest", modes, QC_UNSUPPORTED, st) &&
-           qc_infer_one_of(c, "coordinate_transformation_mode", "half_pixel", transforms, QC_UNSUPPORTED, st) &&
-           qc_infer_one_of(c, "keep_aspect_ratio_policy", "stretch", policies, QC_UNSUPPORTED, st) &&
-           qc_infer_one_of(c, "nearest_mode", "round_prefer_floor", roundings, QC_UNSUPPORTED, st);
-}
-
 bool qc_resize_form_of(struct qc_resize_form *out, const struct qc_node *n, int rank, struct qc_status *st)
 {
     const char *policy = qc_attr_string(n, "keep_aspect_ratio_policy", "stretch");
@@ -77,17 +63,6 @@ static bool scale_dims(struct qc_shape *s, const struct qc_infer *c, const struc
     return true;
 }
 
-/* Returns the scale for sizes that keep the proportions: the smallest or the largest of the scales of the sizes. */
-static double shared_scale(const struct qc_shape *s, const struct qc_list *sizes, const struct qc_resize_form *f)
-{
-    double shared = 0;
-    for (int k = 0; k < f->count; k++) {
-        const double scale = (double)sizes->value[k] / (double)s->dim[f->axis[k]];
-        if (k == 0 || (f->policy == QC_RESIZE_NOT_LARGER ? scale < shared : scale > shared)) shared = scale;
-    }
-    return shared;
-}
-
 static bool size_dims(struct qc_shape *s, const struct qc_infer *c, const struct qc_resize_form *f,
                       struct qc_status *st)
 {
@@ -102,7 +77,12 @@ static bool size_dims(struct qc_shape *s, const struct qc_infer *c, const struct
             return qc_fail(st, QC_BAD_INPUT, "the size of axis %d is %" PRId64, f->axis[k], sizes.value[k]);
         known = known && s->dim[f->axis[k]] > 0;
     }
-    const double shared = sizes.known && known && f->policy != QC_RESIZE_STRETCH ? shared_scale(s, &sizes, f) : 0;
+    /* The scale for sizes that keep the proportions: the smallest or the largest of the scales of the sizes. */
+    double shared = 0;
+    for (int k = 0; sizes.known && known && f->policy != QC_RESIZE_STRETCH && k < f->count; k++) {
+        const double scale = (double)sizes.value[k] / (double)s->dim[f->axis[k]];
+        if (k == 0 || (f->policy == QC_RESIZE_NOT_LARGER ? scale < shared : scale > shared)) shared = scale;
+    }
     for (int k = 0; k < f->count; k++) {
         int64_t *d = &s->dim[f->axis[k]];
         if (!sizes.known || (f->policy != QC_RESIZE_STRETCH && !known))
@@ -122,7 +102,17 @@ bool qc_infer_resize(struct qc_infer *c, struct qc_status *st)
     const struct qc_type *x = qc_in(c, 0);
     bool scales = resize_has(c, 2), sizes = resize_has(c, 3);
     struct qc_shape s = x->shape;
-    if (!check_resize(c, st)) return false;
+    static const char *const modes[] = {"nearest", "linear", "cubic", NULL};
+    static const char *const transforms[] = {"half_pixel", "pytorch_half_pixel",   "align_corners",
+                                             "asymmetric", "half_pixel_symmetric", "tf_crop_and_resize",
+                                             NULL};
+    static const char *const policies[] = {"stretch", "not_larger", "not_smaller", NULL};
+    static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL};
+    if (!qc_infer_one_of(c, "mode", "nearest", modes, QC_UNSUPPORTED, st) ||
+        !qc_infer_one_of(c, "coordinate_transformation_mode", "half_pixel", transforms, QC_UNSUPPORTED, st) ||
+        !qc_infer_one_of(c, "keep_aspect_ratio_policy", "stretch", policies, QC_UNSUPPORTED, st) ||
+        !qc_infer_one_of(c, "nearest_mode", "round_prefer_floor", roundings, QC_UNSUPPORTED, st))
+        return false;
     if (scales == sizes)
         return qc_fail(st, QC_BAD_INPUT, "either scales or sizes must be given, got %s", scales ? "both" : "none");
     struct qc_resize_form f = {.count = 0};
@@ -154,25 +144,6 @@ bool qc_infer_constant_of_shape(struct qc_infer *c, struct qc_status *st)
     return qc_infer_set(c, 0, t, &s, st);
 }
 
-/* Gives the number of elements: max(ceil((limit - start) / delta), 0). */
-static bool range_count(int64_t *count, const struct qc_tensor *start, const struct qc_tensor *limit,
-                        const struct qc_tensor *delta, struct qc_status *st)
-{
-    double n;
-    if (qc_dtype_info(start->dtype)->is_float) {
-        n = ceil((qc_tensor_float(limit, 0) - qc_tensor_float(start, 0)) / qc_tensor_float(delta, 0));
-    } else { /* exact for all int64 numbers, because the span is unsigned */
-        int64_t a = qc_tensor_int(start, 0), b = qc_tensor_int(limit, 0), d = qc_tensor_int(delta, 0);
-        uint64_t span = d > 0 ? (b > a ? (uint64_t)b - (uint64_t)a : 0) : (a > b ? (uint64_t)a - (uint64_t)b : 0);
-        uint64_t step = d > 0 ? (uint64_t)d : -(uint64_t)d;
-        if (d == 0) return qc_fail(st, QC_BAD_INPUT, "delta is 0");
-        n = span ? (double)((span - 1) / step) + 1 : 0;
-    }
-    if (!(n < 0x1p40)) return qc_fail(st, QC_BAD_INPUT, "start, limit and delta give no possible number of elements");
-    *count = n > 0 ? (int64_t)n : 0;
-    return true;
-}
-
 bool qc_infer_range(struct qc_infer *c, struct qc_status *st)
 {
     static const char *const names[] = {"start", "limit", "delta"};
@@ -181,7 +152,22 @@ bool qc_infer_range(struct qc_infer *c, struct qc_status *st)
     for (unsigned i = 0; i < 3; i++)
         if (!qc_infer_scalar(c, i, names[i], st)) return false;
     if (!qc_infer_same_dtype(c, 0, 3, st)) return false;
-    if (start && limit && delta && !range_count(&s.dim[0], start, limit, delta, st)) return false;
+    if (start && limit && delta) {
+        /* max(ceil((limit - start) / delta), 0) elements. */
+        double n;
+        if (qc_dtype_info(start->dtype)->is_float) {
+            n = ceil((qc_tensor_float(limit, 0) - qc_tensor_float(start, 0)) / qc_tensor_float(delta, 0));
+        } else { /* exact for all int64 numbers, because the span is unsigned */
+            int64_t a = qc_tensor_int(start, 0), b = qc_tensor_int(limit, 0), d = qc_tensor_int(delta, 0);
+            uint64_t span = d > 0 ? (b > a ? (uint64_t)b - (uint64_t)a : 0) : (a > b ? (uint64_t)a - (uint64_t)b : 0);
+            uint64_t step = d > 0 ? (uint64_t)d : -(uint64_t)d;
+            if (d == 0) return qc_fail(st, QC_BAD_INPUT, "delta is 0");
+            n = span ? (double)((span - 1) / step) + 1 : 0;
+        }
+        if (!(n < 0x1p40))
+            return qc_fail(st, QC_BAD_INPUT, "start, limit and delta give no possible number of elements");
+        s.dim[0] = n > 0 ? (int64_t)n : 0;
+    }
     return qc_infer_set(c, 0, qc_in(c, 0)->dtype, &s, st);
 }
 

@@ -131,57 +131,6 @@ static bool check_parameter(const struct qc_infer *c, qc_id v, enum qc_dtype wan
 
 /* Returns the channels of the second operand of a product, which may each have a scale; 0: only one scale is allowed.
  */
-static int64_t channels_of(const struct qc_infer *c, const struct qc_qlinear *q, unsigned i)
-{
-    const struct qc_shape *w = &operand_type(c, qc_qlinear_operand(c->node, i).value)->shape;
-    if (i != 1) return 0;
-    if (w->rank < 1) return w->rank < 0 ? QC_FREE : 0;
-    if (q->op == QC_OP_Conv) return w->dim[0];
-    if (q->op == QC_OP_MatMul) return w->dim[w->rank - 1];
-    return q->op == QC_OP_Gemm && w->rank == 2 ? w->dim[qc_attr_int(c->node, "transB", 0) ? 0 : 1] : 0;
-}
-
-static bool check_operands(const struct qc_infer *c, const struct qc_qlinear *q, struct qc_status *st)
-{
-    const enum qc_dtype first = operand_type(c, qc_qlinear_operand(c->node, 0).value)->dtype;
-    const bool product = q->op == QC_OP_Conv || q->op == QC_OP_MatMul || q->op == QC_OP_Gemm;
-    for (unsigned i = 0; i < q->operands; i++) {
-        const struct qc_qlinear_port p = qc_qlinear_operand(c->node, i);
-        if (!p.value) return qc_fail(st, QC_BAD_INPUT, "operand %u is missing", i);
-        const enum qc_dtype t = operand_type(c, p.value)->dtype;
-        const int64_t channels = channels_of(c, q, i);
-        if (!is_byte(t))
-            return qc_fail(st, QC_UNSUPPORTED, "operand %u is %s, only u8 and i8 are handled", i,
-                           qc_dtype_info(t)->name);
-        if (!product && t != first)
-            return qc_fail(st, QC_BAD_INPUT, "operand %u is %s, the first %s", i, qc_dtype_info(t)->name,
-                           qc_dtype_info(first)->name);
-        if (!check_parameter(c, p.scale, QC_F32, channels, "scale", st) ||
-            !check_parameter(c, p.zero_point, t, channels, "zero point", st))
-            return false;
-    }
-    if (q->extra && product && operand_type(c, q->extra)->dtype != QC_I32)
-        return qc_fail(st, QC_BAD_INPUT, "the bias is %s, expected i32",
-                       qc_dtype_info(operand_type(c, q->extra)->dtype)->name);
-    if (q->extra && q->op == QC_OP_Where && operand_type(c, q->extra)->dtype != QC_BOOL)
-        return qc_fail(st, QC_BAD_INPUT, "the condition is not bool");
-    return true;
-}
-
-/* Gives the type of the result: the type of its zero point, else of the first operand. */
-static bool result_type(enum qc_dtype *out, const struct qc_infer *c, const struct qc_qlinear *q, struct qc_status *st)
-{
-    if (!q->result) {
-        *out = q->op == QC_OP_Gemm ? QC_F32 : QC_I32;
-        return true;
-    }
-    *out = operand_type(c, q->out.zero_point ? q->out.zero_point : qc_qlinear_operand(c->node, 0).value)->dtype;
-    if (!is_byte(*out))
-        return qc_fail(st, QC_UNSUPPORTED, "a result of type %s is not handled", qc_dtype_info(*out)->name);
-    return check_parameter(c, q->out.scale, QC_F32, 0, "result's scale", st) &&
-           check_parameter(c, q->out.zero_point, *out, 0, "result's zero point", st);
-}
-
 static bool shape_of(struct qc_infer *real, enum qc_op op, enum qc_dtype t, struct qc_status *st)
 {
     switch ((int)op) {
@@ -201,13 +150,49 @@ static bool shape_of(struct qc_infer *real, enum qc_op op, enum qc_dtype t, stru
 bool qc_infer_qlinear(struct qc_infer *c, struct qc_status *st)
 {
     struct qc_qlinear q;
-    enum qc_dtype t;
     if (!qc_qlinear_of(&q, c->node)) return qc_fail(st, QC_BAD_INPUT, "is not a quantized operator");
     if (q.op == QC_OP_Concat && (c->node->input_count < 5 || (c->node->input_count - 2) % 3))
         return qc_fail(st, QC_BAD_INPUT, "has %u inputs, expected scale and zero point, then three for each operand",
                        c->node->input_count);
     if (qc_attr_int(c->node, "channels_last", 0)) return qc_fail(st, QC_UNSUPPORTED, "channels_last is not handled");
-    if (!check_operands(c, &q, st) || !result_type(&t, c, &q, st)) return false;
+    const enum qc_dtype first = operand_type(c, qc_qlinear_operand(c->node, 0).value)->dtype;
+    const bool product = q.op == QC_OP_Conv || q.op == QC_OP_MatMul || q.op == QC_OP_Gemm;
+    for (unsigned i = 0; i < q.operands; i++) {
+        const struct qc_qlinear_port p = qc_qlinear_operand(c->node, i);
+        if (!p.value) return qc_fail(st, QC_BAD_INPUT, "operand %u is missing", i);
+        const enum qc_dtype t = operand_type(c, p.value)->dtype;
+        const struct qc_shape *w = &operand_type(c, p.value)->shape;
+        const int64_t channels = i != 1 || w->rank == 0 ? 0
+                                 : w->rank < 0          ? QC_FREE
+                                 : q.op == QC_OP_Conv   ? w->dim[0]
+                                 : q.op == QC_OP_MatMul ? w->dim[w->rank - 1]
+                                 : q.op == QC_OP_Gemm && w->rank == 2
+                                     ? w->dim[qc_attr_int(c->node, "transB", 0) ? 0 : 1]
+                                     : 0;
+        if (!is_byte(t))
+            return qc_fail(st, QC_UNSUPPORTED, "operand %u is %s, only u8 and i8 are handled", i,
+                           qc_dtype_info(t)->name);
+        if (!product && t != first)
+            return qc_fail(st, QC_BAD_INPUT, "operand %u is %s, the first %s", i, qc_dtype_info(t)->name,
+                           qc_dtype_info(first)->name);
+        if (!check_parameter(c, p.scale, QC_F32, channels, "scale", st) ||
+            !check_parameter(c, p.zero_point, t, channels, "zero point", st))
+            return false;
+    }
+    if (q.extra && product && operand_type(c, q.extra)->dtype != QC_I32)
+        return qc_fail(st, QC_BAD_INPUT, "the bias is %s, expected i32",
+                       qc_dtype_info(operand_type(c, q.extra)->dtype)->name);
+    if (q.extra && q.op == QC_OP_Where && operand_type(c, q.extra)->dtype != QC_BOOL)
+        return qc_fail(st, QC_BAD_INPUT, "the condition is not bool");
+    /* The type of the result's zero point, else of the first operand. */
+    const enum qc_dtype t = !q.result          ? (q.op == QC_OP_Gemm ? QC_F32 : QC_I32)
+                            : q.out.zero_point ? operand_type(c, q.out.zero_point)->dtype
+                                               : first;
+    if (q.result && !is_byte(t))
+        return qc_fail(st, QC_UNSUPPORTED, "a result of type %s is not handled", qc_dtype_info(t)->name);
+    if (q.result && (!check_parameter(c, q.out.scale, QC_F32, 0, "result's scale", st) ||
+                     !check_parameter(c, q.out.zero_point, t, 0, "result's zero point", st)))
+        return false;
     qc_id *inputs = calloc(q.operands + 1, sizeof *inputs);
     if (!inputs) return qc_fail_memory(st, q.operands * sizeof *inputs);
     const struct qc_node real = qc_qlinear_real(inputs, &q, c->node);

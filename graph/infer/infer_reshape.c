@@ -19,26 +19,6 @@ static bool product_of(int64_t *fixed, int *freedom, const struct qc_shape *s, s
     return true;
 }
 
-/* Fits the target to the input: -1 becomes the quotient if it is known. `copied`: number of free dimensions of x that
-   are copied to the target, so that they cancel. */
-static bool fit_reshape(struct qc_shape *target, int infer_at, int copied, const struct qc_shape *x,
-                        struct qc_status *st)
-{
-    int64_t from, to;
-    int free_from, free_to;
-    if (!product_of(&from, &free_from, x, st) || !product_of(&to, &free_to, target, st)) return false;
-    bool exact = free_from == copied;
-    if (infer_at >= 0 && to == 0)
-        return qc_fail(st, QC_BAD_INPUT, "-1 cannot be resolved in a shape with a dimension 0");
-    if (exact && infer_at >= 0 && from % to == 0) {
-        target->dim[infer_at] = from / to;
-        return true;
-    }
-    bool fits = exact ? infer_at < 0 && from == to : infer_at >= 0 || from == 0 || to % from == 0;
-    return fits ||
-           qc_fail(st, QC_BAD_INPUT, "input %s cannot be reshaped to %s", QC_SHAPE_STR(x), QC_SHAPE_STR(target));
-}
-
 bool qc_infer_reshape(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_type *x = qc_in(c, 0);
@@ -67,7 +47,20 @@ bool qc_infer_reshape(struct qc_infer *c, struct qc_status *st)
         s.dim[i] = d;
     }
     if (infer_at >= 0 && zeros) return qc_fail(st, QC_BAD_INPUT, "-1 cannot be resolved in a shape with a dimension 0");
-    if (x->shape.rank >= 0 && !fit_reshape(&s, infer_at, copied, &x->shape, st)) return false;
+    if (x->shape.rank >= 0) {
+        /* -1 becomes the quotient if it is known. Free dimensions that are copied from the input cancel. */
+        int64_t from, to;
+        int free_from, free_to;
+        if (!product_of(&from, &free_from, &x->shape, st) || !product_of(&to, &free_to, &s, st)) return false;
+        const bool exact = free_from == copied;
+        if (infer_at >= 0 && to == 0)
+            return qc_fail(st, QC_BAD_INPUT, "-1 cannot be resolved in a shape with a dimension 0");
+        if (exact && infer_at >= 0 && from % to == 0)
+            s.dim[infer_at] = from / to;
+        else if (exact ? infer_at >= 0 || from != to : infer_at < 0 && from != 0 && to % from != 0)
+            return qc_fail(st, QC_BAD_INPUT, "input %s cannot be reshaped to %s", QC_SHAPE_STR(&x->shape),
+                           QC_SHAPE_STR(&s));
+    }
     return qc_infer_set(c, 0, x->dtype, &s, st);
 }
 

@@ -6,15 +6,6 @@
 #include "graph/infer/distinct.h"
 #include "graph/infer/infer_help.h"
 
-static bool same_shape(const struct qc_shape *a, const struct qc_shape *b)
-{
-    int64_t met;
-    if (a->rank < 0 || b->rank < 0) return true;
-    bool fits = a->rank == b->rank;
-    for (int i = 0; fits && i < a->rank; i++) fits = qc_dim_meet(&met, a->dim[i], b->dim[i]);
-    return fits;
-}
-
 static bool check_update(const struct qc_infer *c, unsigned i, struct qc_status *st)
 {
     static const char *const reductions[] = {"none", "add", "mul", "max", "min", NULL};
@@ -29,7 +20,12 @@ bool qc_infer_scatter_elements(struct qc_infer *c, struct qc_status *st)
     const struct qc_shape *x = &qc_in(c, 0)->shape, *at = &qc_in(c, 1)->shape;
     int axis = 0;
     if (!qc_infer_index_type(c, 1, "the indices", st) || !check_update(c, 2, st)) return false;
-    if (!same_shape(at, &qc_in(c, 2)->shape)) return qc_infer_misfit(c, 2, "an update", st);
+    const struct qc_shape *update = &qc_in(c, 2)->shape;
+    int64_t met;
+    bool same = at->rank < 0 || update->rank < 0 || at->rank == update->rank;
+    for (int i = 0; same && update->rank >= 0 && i < at->rank; i++)
+        same = qc_dim_meet(&met, at->dim[i], update->dim[i]);
+    if (!same) return qc_infer_misfit(c, 2, "an update", st);
     if (x->rank >= 0 && !qc_axis_of(&axis, qc_attr_int(c->node, "axis", 0), x->rank, st)) return false;
     bool fits = x->rank < 0 || at->rank < 0 || x->rank == at->rank;
     for (int i = 0; fits && i < at->rank && i < x->rank; i++)

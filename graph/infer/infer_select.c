@@ -6,23 +6,6 @@
 #include "base/checked.h"
 #include "graph/infer/infer_help.h"
 
-/* Slice-13: negative bounds count from the end; then the start is clamped to [0, size] (step > 0) or [0, size - 1], the
-   end to [0, size] or [-1, size - 1]. size is fixed, step not 0. */
-static void slice_axis(int64_t *start, int64_t *count, int64_t *step, int64_t end, int64_t size)
-{
-    bool back = *step < 0;
-    int64_t low = back ? -1 : 0, high = back ? size - 1 : size;
-    int64_t from = *start < 0 ? *start + size : *start, to = end < 0 ? end + size : end;
-    from = from < 0 ? 0 : from;
-    from = from > high ? high : from; /* -1 if the axis is empty */
-    to = to < low ? low : to > high ? high : to;
-    uint64_t span = back ? (from > to ? (uint64_t)(from - to) : 0) : (to > from ? (uint64_t)(to - from) : 0);
-    uint64_t stride = back ? -(uint64_t)*step : (uint64_t)*step;
-    *count = span ? (int64_t)((span - 1) / stride) + 1 : 0;
-    *start = *count ? from : 0;
-    if (*count <= 1) *step = back ? -1 : 1; /* the step of a single element does not matter */
-}
-
 struct slice_lists {
     struct qc_list starts, ends, axes, steps;
     bool known;
@@ -75,7 +58,21 @@ static bool resolve_slice(struct qc_slice *s, bool *sliced_free, const struct sl
         }
         s->start[axis] = l->starts.value[i];
         s->step[axis] = l->steps.value[i];
-        slice_axis(&s->start[axis], &s->count[axis], &s->step[axis], l->ends.value[i], x->dim[axis]);
+        /* Slice-13: negative bounds count from the end; then the start is clamped to [0, size] (step > 0) or [0, size -
+           1], the end to [0, size] or [-1, size - 1]. size is fixed, step not 0. */
+        const int64_t end = l->ends.value[i];
+        bool back = s->step[axis] < 0;
+        int64_t low = back ? -1 : 0, high = back ? x->dim[axis] - 1 : x->dim[axis];
+        int64_t from = s->start[axis] < 0 ? s->start[axis] + x->dim[axis] : s->start[axis],
+                to = end < 0 ? end + x->dim[axis] : end;
+        from = from < 0 ? 0 : from;
+        from = from > high ? high : from; /* -1 if the axis is empty */
+        to = to < low ? low : to > high ? high : to;
+        uint64_t span = back ? (from > to ? (uint64_t)(from - to) : 0) : (to > from ? (uint64_t)(to - from) : 0);
+        uint64_t stride = back ? -(uint64_t)s->step[axis] : (uint64_t)s->step[axis];
+        s->count[axis] = span ? (int64_t)((span - 1) / stride) + 1 : 0;
+        s->start[axis] = s->count[axis] ? from : 0;
+        if (s->count[axis] <= 1) s->step[axis] = back ? -1 : 1; /* the step of a single element does not matter */
     }
     return true;
 }
@@ -122,23 +119,6 @@ bool qc_infer_slice(struct qc_infer *c, struct qc_status *st)
     return qc_infer_set(c, 0, x->dtype, &shape, st);
 }
 
-/* Splits into equal parts; with num_outputs (Split-18) the last one may be smaller. */
-static bool even_split(int64_t *part, const struct qc_infer *c, int64_t size, unsigned k, struct qc_status *st)
-{
-    int64_t count = c->node->output_count, wanted = qc_attr_int(c->node, "num_outputs", count);
-    bool uneven = qc_attr_find(c->node, "num_outputs") != NULL;
-    if (wanted != count)
-        return qc_fail(st, QC_BAD_INPUT, "num_outputs is %" PRId64 " but there are %" PRId64 " outputs", wanted, count);
-    *part = QC_FREE;
-    if (size == QC_FREE) return true;
-    if (size % count && !uneven)
-        return qc_fail(st, QC_BAD_INPUT, "%" PRId64 " elements do not divide into %" PRId64 " equal parts", size,
-                       count);
-    int64_t chunk = size / count + (size % count != 0), left = size - chunk * (int64_t)k;
-    *part = left < 0 ? 0 : left < chunk ? left : chunk;
-    return true;
-}
-
 bool qc_infer_split(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_type *x = qc_in(c, 0);
@@ -156,10 +136,21 @@ bool qc_infer_split(struct qc_infer *c, struct qc_status *st)
         int64_t part = parts.known ? parts.value[k] : QC_FREE;
         if (parts.known && (part < 0 || !qc_add_i64(&sum, sum, part)))
             return qc_fail(st, QC_BAD_INPUT, "part %u has the size %" PRId64, k, part);
-        if (s.rank >= 0) {
-            if (!given && !even_split(&part, c, x->shape.dim[axis], k, st)) return false;
-            s.dim[axis] = part;
+        if (s.rank >= 0 && !given) {
+            /* Split into equal parts; with num_outputs (Split-18) the last one may be smaller. */
+            const int64_t size = x->shape.dim[axis], pieces = count,
+                          wanted = qc_attr_int(c->node, "num_outputs", pieces);
+            const bool uneven = qc_attr_find(c->node, "num_outputs") != NULL;
+            if (wanted != pieces)
+                return qc_fail(st, QC_BAD_INPUT, "num_outputs is %" PRId64 " but there are %" PRId64 " outputs", wanted,
+                               pieces);
+            if (size != QC_FREE && size % pieces && !uneven)
+                return qc_fail(st, QC_BAD_INPUT, "%" PRId64 " elements do not divide into %" PRId64 " equal parts",
+                               size, pieces);
+            const int64_t chunk = size / pieces + (size % pieces != 0), left = size - chunk * (int64_t)k;
+            part = size == QC_FREE ? QC_FREE : left < 0 ? 0 : left < chunk ? left : chunk;
         }
+        if (s.rank >= 0) s.dim[axis] = part;
         if (!qc_infer_set(c, k, x->dtype, &s, st)) return false;
     }
     if (parts.known && s.rank >= 0 && x->shape.dim[axis] != QC_FREE && sum != x->shape.dim[axis])

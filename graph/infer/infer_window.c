@@ -13,18 +13,6 @@ enum padding { PAD_EXPLICIT, PAD_VALID, PAD_SAME_UPPER, PAD_SAME_LOWER };
 /* Larger spatial sizes are refused. Up to this limit, with attributes of 31 bits, no formula of this file overflows. */
 #define SIZE_LIMIT ((int64_t)1 << 40)
 
-static bool padding_of(enum padding *out, const struct qc_node *n, struct qc_status *st)
-{
-    static const char *const names[] = {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"};
-    const char *s = qc_attr_string(n, "auto_pad", "NOTSET");
-    for (unsigned i = 0; i < 4; i++) {
-        if (strcmp(s, names[i]) != 0) continue;
-        *out = (enum padding)i;
-        return true;
-    }
-    return qc_fail(st, QC_BAD_INPUT, "auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, got \"%.40s\"", s);
-}
-
 /* Reads an attribute with one number per spatial dimension, each in [lowest, 2^31). If it is absent, all are
    `otherwise`. */
 static bool spatial_ints(int64_t *out, const struct qc_node *n, const char *name, size_t count, int64_t otherwise,
@@ -170,32 +158,21 @@ static bool backward_size(struct qc_window *w, int i, enum padding mode, int64_t
     return true;
 }
 
-static bool explicit_padding(struct qc_window *w, const struct qc_infer *c, enum padding mode, struct qc_status *st)
-{
-    int64_t pads[6] = {0};
-    bool pool = !has_weights(c->node->op);
-    if (!spatial_ints(pads, c->node, "pads", 2 * (size_t)w->spatial, 0, 0, st)) return false;
-    for (int i = 0; i < w->spatial; i++) {
-        w->pad_begin[i] = mode == PAD_EXPLICIT ? pads[i] : 0;
-        w->pad_end[i] = mode == PAD_EXPLICIT ? pads[w->spatial + i] : 0;
-        int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
-        if (pool && (w->pad_begin[i] >= reach || w->pad_end[i] >= reach))
-            return qc_fail(st, QC_BAD_INPUT,
-                           "padding of %" PRId64 " and %" PRId64
-                           " in spatial dimension %d: expected less than the kernel's size %" PRId64,
-                           w->pad_begin[i], w->pad_end[i], i, reach);
-    }
-    return true;
-}
-
 bool qc_window_of(struct qc_window *out, const struct qc_graph *g, const struct qc_node *n, struct qc_status *st)
 {
     struct qc_infer c = {.graph = g, .node = n};
     struct qc_window w = {.ceil_mode = qc_attr_int(n, "ceil_mode", 0) != 0,
                           .count_include_pad = qc_attr_int(n, "count_include_pad", 0) != 0};
-    enum padding mode = PAD_EXPLICIT;
+    static const char *const names[] = {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"};
+    const char *name = qc_attr_string(n, "auto_pad", "NOTSET");
+    unsigned padding = 0;
+    while (padding < 4 && strcmp(name, names[padding]) != 0) padding++;
+    const enum padding mode = (enum padding)padding;
     const struct qc_shape *x = &qc_in(&c, 0)->shape;
-    if (!spatial_of(&w.spatial, &c, st) || !padding_of(&mode, n, st)) return false;
+    if (!spatial_of(&w.spatial, &c, st)) return false;
+    if (padding == 4)
+        return qc_fail(st, QC_BAD_INPUT, "auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, got \"%.40s\"",
+                       name);
     size_t k = (size_t)w.spatial;
     for (int i = 0; i < w.spatial; i++) {
         w.in[i] = x->rank > 0 ? x->dim[2 + i] : QC_FREE;
@@ -212,8 +189,21 @@ bool qc_window_of(struct qc_window *out, const struct qc_graph *g, const struct 
     }
     int64_t extra[3] = {0}, wanted[3] = {QC_FREE, QC_FREE, QC_FREE};
     if (!kernel_of(&w, &c, st) || !spatial_ints(w.stride, n, "strides", k, 1, 1, st) ||
-        !spatial_ints(w.dilation, n, "dilations", k, 1, 1, st) || !explicit_padding(&w, &c, mode, st))
+        !spatial_ints(w.dilation, n, "dilations", k, 1, 1, st))
         return false;
+    int64_t pads[6] = {0};
+    bool pool = !has_weights(n->op);
+    if (!spatial_ints(pads, n, "pads", 2 * k, 0, 0, st)) return false;
+    for (int i = 0; i < w.spatial; i++) {
+        w.pad_begin[i] = mode == PAD_EXPLICIT ? pads[i] : 0;
+        w.pad_end[i] = mode == PAD_EXPLICIT ? pads[w.spatial + i] : 0;
+        int64_t reach = (w.kernel[i] - 1) * w.dilation[i] + 1;
+        if (pool && (w.pad_begin[i] >= reach || w.pad_end[i] >= reach))
+            return qc_fail(st, QC_BAD_INPUT,
+                           "padding of %" PRId64 " and %" PRId64
+                           " in spatial dimension %d: expected less than the kernel's size %" PRId64,
+                           w.pad_begin[i], w.pad_end[i], i, reach);
+    }
     bool backward = n->op == QC_OP_ConvTranspose;
     if (backward && (!spatial_ints(extra, n, "output_padding", k, 0, 0, st) ||
                      !spatial_ints(wanted, n, "output_shape", k, QC_FREE, 1, st)))
@@ -225,22 +215,11 @@ bool qc_window_of(struct qc_window *out, const struct qc_graph *g, const struct 
     return true;
 }
 
-static bool check_bias(const struct qc_infer *c, int64_t channels, struct qc_status *st)
-{
-    const unsigned at = c->node->op == QC_OP_DeformConv ? 3 : 2;
-    if (!qc_has_in(c, at)) return true;
-    const struct qc_shape *b = &qc_in(c, at)->shape;
-    int64_t met;
-    if (b->rank < 0 || (b->rank == 1 && qc_dim_meet(&met, b->dim[0], channels))) return true;
-    return qc_fail(st, QC_BAD_INPUT, "bias must have one value for each of %" PRId64 " output channels, got shape %s",
-                   channels, QC_SHAPE_STR(b));
-}
-
 /* Weights are [M, C/group, kernel...]; those of ConvTranspose are [C, M/group, kernel...]. */
 bool qc_infer_conv_result(struct qc_infer *c, bool transposed, enum qc_dtype result, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape, *k = &qc_in(c, 1)->shape;
-    int64_t group = qc_attr_int(c->node, "group", 1), channels, outputs, whole;
+    int64_t group = qc_attr_int(c->node, "group", 1), channels, outputs, whole, met;
     struct qc_window w;
     struct qc_shape s;
     if (!qc_window_of(&w, c->graph, c->node, st)) return false;
@@ -260,7 +239,13 @@ bool qc_infer_conv_result(struct qc_infer *c, bool transposed, enum qc_dtype res
         return qc_fail(st, QC_BAD_INPUT,
                        "weights %s with group %" PRId64 " take %" PRId64 " input channels, got input %s",
                        QC_SHAPE_STR(k), group, channels, QC_SHAPE_STR(x));
-    if (!check_bias(c, outputs, st) || !qc_shape_free(&s, w.spatial ? w.spatial + 2 : -1, st)) return false;
+    const unsigned at = c->node->op == QC_OP_DeformConv ? 3 : 2;
+    const struct qc_shape *bias = qc_has_in(c, at) ? &qc_in(c, at)->shape : NULL;
+    if (bias && bias->rank >= 0 && (bias->rank != 1 || !qc_dim_meet(&met, bias->dim[0], outputs)))
+        return qc_fail(st, QC_BAD_INPUT,
+                       "bias must have one value for each of %" PRId64 " output channels, got shape %s", outputs,
+                       QC_SHAPE_STR(bias));
+    if (!qc_shape_free(&s, w.spatial ? w.spatial + 2 : -1, st)) return false;
     if (s.rank > 0) {
         s.dim[0] = x->rank > 0 ? x->dim[0] : QC_FREE;
         s.dim[1] = outputs;

@@ -32,13 +32,6 @@ static struct format format_of(enum qc_dtype t)
     return f;
 }
 
-static float magnitude_of(const struct format *f, unsigned pattern)
-{
-    const int e = (int)(pattern >> f->mantissa), m = (int)(pattern & ((1U << f->mantissa) - 1));
-    return e ? ldexpf((float)(m + (1 << f->mantissa)), e - f->bias - f->mantissa)
-             : ldexpf((float)m, 1 - f->bias - f->mantissa);
-}
-
 float qc_small_to_float(enum qc_dtype t, uint8_t bits)
 {
     const struct format f = format_of(t);
@@ -47,20 +40,11 @@ float qc_small_to_float(enum qc_dtype t, uint8_t bits)
     const bool negative = (bits & sign) != 0;
     if (f.unsigned_zero ? negative && pattern == 0 : pattern > f.most && !(f.has_infinity && pattern == f.most + 1U))
         return NAN;
-    const float v = pattern > f.most ? INFINITY : magnitude_of(&f, pattern);
+    const int e = (int)(pattern >> f.mantissa), m = (int)(pattern & ((1U << f.mantissa) - 1));
+    const float v = pattern > f.most ? INFINITY
+                    : e              ? ldexpf((float)(m + (1 << f.mantissa)), e - f.bias - f.mantissa)
+                                     : ldexpf((float)m, 1 - f.bias - f.mantissa);
     return negative ? -v : v;
-}
-
-/* Returns the pattern of the power of two at, above or below v > 0. */
-static uint8_t power_of(double v, enum qc_small_overflow overflow, enum qc_small_rounding rounding)
-{
-    int e;
-    const double m = frexp(v, &e); /* v = m * 2^e, 0.5 <= m < 1: the next power below is 2^(e-1) */
-    const bool up = (rounding == QC_SMALL_UP && m > 0.5) || (rounding == QC_SMALL_NEAREST && m >= 0.75);
-    const int pattern = e - 1 + up + 127;
-    if (v <= 0 || pattern < 0) return 0;
-    if (pattern > 0xfe) return overflow == QC_SMALL_SATURATES ? 0xfe : 0xff;
-    return (uint8_t)pattern;
 }
 
 uint8_t qc_float_to_small(enum qc_dtype t, double v, enum qc_small_overflow overflow, enum qc_small_rounding rounding)
@@ -71,7 +55,16 @@ uint8_t qc_float_to_small(enum qc_dtype t, double v, enum qc_small_overflow over
     const unsigned infinite = f.has_infinity ? f.most + 1U + sign : (unsigned)f.nan | (f.unsigned_zero ? 0 : sign);
     if (isnan(v)) return f.nan < 0 ? f.most + 1 : (uint8_t)f.nan;
     if (isinf(v)) return (uint8_t)(saturates ? f.most | sign : infinite);
-    if (t == QC_F8E8M0) return power_of(v, overflow, rounding);
+    if (t == QC_F8E8M0) {
+        /* The pattern of the power of two at, above or below v > 0. */
+        int e;
+        const double m = frexp(v, &e); /* v = m * 2^e, 0.5 <= m < 1: the next power below is 2^(e-1) */
+        const bool up = (rounding == QC_SMALL_UP && m > 0.5) || (rounding == QC_SMALL_NEAREST && m >= 0.75);
+        const int pattern = e - 1 + up + 127;
+        if (v <= 0 || pattern < 0) return 0;
+        if (pattern > 0xfe) return overflow == QC_SMALL_SATURATES ? 0xfe : 0xff;
+        return (uint8_t)pattern;
+    }
     const double a = fabs(v);
     int e = a > 0 ? ilogb(a) : 1 - f.bias;
     if (e < 1 - f.bias) e = 1 - f.bias;
