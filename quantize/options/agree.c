@@ -17,12 +17,6 @@ static bool needs_samples(const struct qc_options *o)
     return needs;
 }
 
-/* Returns true if --size can choose the bits of the weight type. */
-static bool has_bits(const struct qc_options *o)
-{
-    return strcmp(o->types.weights.items[0], "none") != 0 && strcmp(o->types.weights.items[0], "int16") != 0;
-}
-
 /* Returns true if the list has a float type, or begins with a block format such as mxfp4. *named: a block format is
    given by name. */
 static bool has_floats(bool *named, const struct qc_text_list *types, enum qc_option option)
@@ -35,15 +29,6 @@ static bool has_floats(bool *named, const struct qc_text_list *types, enum qc_op
         *named = *named || (t.format && i > 0);
     }
     return floats;
-}
-
-/* Returns true if a format is written that has no 4-bit or 8-bit floats. */
-static bool writes_others(const struct qc_options *o)
-{
-    for (size_t i = 0; i < o->graph.formats.count; i++)
-        if (strcmp(o->graph.formats.items[i], "qdq") != 0 && strcmp(o->graph.formats.items[i], "text") != 0)
-            return true;
-    return false;
 }
 
 bool qc_options_scale(const struct qc_options *o)
@@ -59,6 +44,10 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
     const bool real_inputs = has_floats(&unused, &o->types.activations, QC_OPTION_ACTIVATION_TYPE),
                floats = has_floats(&named, &o->types.weights, QC_OPTION_WEIGHT_TYPE) || real_inputs,
                demand = qc_options_demand(o), format = qc_number_format_named(o->types.weights.items[0]) != NULL;
+    bool others = false; /* a format is written that has no 4-bit or 8-bit floats */
+    for (size_t i = 0; i < o->graph.formats.count; i++)
+        others = others ||
+                 (strcmp(o->graph.formats.items[i], "qdq") != 0 && strcmp(o->graph.formats.items[i], "text") != 0);
     const struct {
         bool wrong;
         const char *text;
@@ -98,7 +87,8 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
          "loss; leave out one"},
         {o->demand.size && o->method.propagate,
          "--size measures layers one by one in the float network; leave out --propagate"},
-        {o->demand.size && !has_bits(o),
+        {o->demand.size &&
+             (strcmp(o->types.weights.items[0], "none") == 0 || strcmp(o->types.weights.items[0], "int16") == 0),
          "--size chooses the bits of weights; with it, --weight-type int16 and none are only "
          "for named nodes (--weight-type int16:NODE)"},
         {o->demand.size && !qc_options_write_integers(o),
@@ -121,7 +111,7 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
          "out --activation-type dynamic and none"},
         {o->demand.benchmark && !qc_options_write_integers(o),
          "--benchmark needs a format with integers: give --format qdq or qoperator"},
-        {floats && writes_others(o), "4-bit and 8-bit floats and block formats (mxfp4, nvfp4, ...) are only written as "
+        {floats && others, "4-bit and 8-bit floats and block formats (mxfp4, nvfp4, ...) are only written as "
                                      "QuantizeLinear and DequantizeLinear; give --format qdq"},
         {floats && (o->types.accumulator || narrowed || o->graph.require_integer),
          "4-bit and 8-bit floats are multiplied in float32, without an integer accumulator; leave out --accumulator, "

@@ -36,21 +36,6 @@ static bool copy_list(struct qc_text_list *list, size_t from, size_t end, struct
     return true;
 }
 
-static bool is_types(enum qc_option o)
-{
-    return o == QC_OPTION_ACTIVATION_TYPE || o == QC_OPTION_WEIGHT_TYPE;
-}
-
-static bool leave_out(struct qc_options *o, const char *name, struct qc_status *st)
-{
-    enum qc_option which;
-    if (!qc_options_find(&which, o, name, st)) return false;
-    o->given[which] = false;
-    if (which == QC_OPTION_PER_TENSOR) o->types.per_tensor = false;
-    if (which == QC_OPTION_CHECKPOINT) o->run.checkpoint = NULL;
-    return true;
-}
-
 bool qc_options_change(struct qc_options *out, const struct qc_options *from, const struct qc_change *change,
                        struct qc_arena *a, struct qc_status *st)
 {
@@ -61,12 +46,20 @@ bool qc_options_change(struct qc_options *out, const struct qc_options *from, co
     for (size_t k = 0; k < 2; k++)
         if (!copy_list(types[k], 0, change->first ? 1 : types[k]->count, a, st)) return false;
     if (!copy_list(&out->graph.skip, 0, out->graph.skip.count, a, st)) return false;
-    if (change->without && !leave_out(out, change->without, st)) return false;
+    if (change->without) {
+        enum qc_option which;
+        if (!qc_options_find(&which, out, change->without, st)) return false;
+        out->given[which] = false;
+        if (which == QC_OPTION_PER_TENSOR) out->types.per_tensor = false;
+        if (which == QC_OPTION_CHECKPOINT) out->run.checkpoint = NULL;
+    }
     for (size_t i = 0; i < change->count; i++) {
         enum qc_option which;
         const struct qc_option_text *c = &change->options[i];
         if (!qc_options_find(&which, out, c->name, st)) return false;
-        const bool by_name = is_types(which) && c->value && strchr(c->value, ':'), was = out->given[which];
+        const bool by_name = (which == QC_OPTION_ACTIVATION_TYPE || which == QC_OPTION_WEIGHT_TYPE) && c->value &&
+                             strchr(c->value, ':'),
+                   was = out->given[which];
         if (!qc_options_set(out, which, c->value, st)) return false;
         if (by_name) out->given[which] = was; /* other nodes keep the type that they would have without the change */
     }

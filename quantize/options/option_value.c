@@ -10,18 +10,6 @@
 #include "base/words.h"
 #include "quantize/options/option_table.h"
 
-static bool read_accumulator(struct qc_accumulator *out, const char *text, struct qc_status *st)
-{
-    char *end;
-    const unsigned long bits = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
-    if (bits < 2 || bits > 32 || (strcmp(end, "") != 0 && strcmp(end, ":wrap") != 0 && strcmp(end, ":saturate") != 0))
-        return qc_fail(st, QC_USAGE, "--accumulator: '%s' is not BITS, BITS:wrap or BITS:saturate with 2 to 32 bits",
-                       text);
-    out->bits = (unsigned)bits;
-    out->overflow = strcmp(end, ":saturate") == 0 ? QC_OVERFLOW_SATURATE : QC_OVERFLOW_WRAP;
-    return true;
-}
-
 bool qc_settings_of(struct qc_settings *out, const struct qc_options *o, struct qc_progress *progress,
                     struct qc_status *st)
 {
@@ -38,7 +26,17 @@ bool qc_settings_of(struct qc_settings *out, const struct qc_options *o, struct 
                             .nonfinite_error = o->data.nonfinite == QC_NONFINITE_ERROR};
     if (o->graph.rounding && !qc_contract_from_name(&s.plan.rounding, o->graph.rounding, st))
         return qc_where(st, "--rounding");
-    if (o->types.accumulator && !read_accumulator(&s.plan.accumulator, o->types.accumulator, st)) return false;
+    if (o->types.accumulator) {
+        const char *text = o->types.accumulator;
+        char *end;
+        const unsigned long bits = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
+        if (bits < 2 || bits > 32 ||
+            (strcmp(end, "") != 0 && strcmp(end, ":wrap") != 0 && strcmp(end, ":saturate") != 0))
+            return qc_fail(st, QC_USAGE,
+                           "--accumulator: '%s' is not BITS, BITS:wrap or BITS:saturate with 2 to 32 bits", text);
+        s.plan.accumulator.bits = (unsigned)bits;
+        s.plan.accumulator.overflow = strcmp(end, ":saturate") == 0 ? QC_OVERFLOW_SATURATE : QC_OVERFLOW_WRAP;
+    }
     *out = s;
     return true;
 }

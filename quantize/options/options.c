@@ -41,9 +41,10 @@ static const char *sides(bool activations, bool weights)
     return activations ? weights ? "activations,weights" : "activations" : weights ? "weights" : "none";
 }
 
-/* Adds the clauses `scheme` as options. If only one clause sets a property, the other has the default. */
-static void values_of_schemes(struct value *list, size_t *n, const struct qc_target *t)
+static bool values_of(struct value list[VALUES], size_t *n, const struct qc_target *t, struct qc_status *st)
 {
+    *n = 0;
+    /* Add the clauses `scheme` as options. If only one clause sets a property, the other has the default. */
     const struct qc_scheme_clause *a = &t->activation, *w = &t->weight;
     if (a->dtype != QC_NONE) add_config_option(list, n, QC_OPTION_ACTIVATION_TYPE, qc_dtype_long_name(a->dtype));
     if (w->dtype != QC_NONE) add_config_option(list, n, QC_OPTION_WEIGHT_TYPE, qc_dtype_long_name(w->dtype));
@@ -55,26 +56,13 @@ static void values_of_schemes(struct value *list, size_t *n, const struct qc_tar
         add_config_option(list, n, QC_OPTION_PER_CHANNEL,
                           sides(a->per_channel_given && a->per_channel, !w->per_channel_given || w->per_channel));
     if (w->restricted_given) add_config_option(list, n, QC_OPTION_RANGE, w->restricted ? "restricted" : "full");
-}
-
-static bool option_named(enum qc_option *out, const struct qc_target *t, const char *name, struct qc_status *st)
-{
-    for (size_t i = 0; i < SETTABLE; i++)
-        if (strcmp(qc_option_info(settable[i])->name, name) == 0) {
-            *out = settable[i];
-            return true;
-        }
-    return qc_fail(st, QC_BAD_INPUT, "target '%s': 'option %s' is none that a target decides", t->name, name);
-}
-
-static bool values_of(struct value list[VALUES], size_t *n, const struct qc_target *t, struct qc_status *st)
-{
-    *n = 0;
-    values_of_schemes(list, n, t);
     for (unsigned i = 0; i < t->option_count; i++) {
-        enum qc_option option;
-        if (!option_named(&option, t, t->options[i].name, st)) return false;
-        add_config_option(list, n, option, t->options[i].value);
+        size_t k = 0;
+        while (k < SETTABLE && strcmp(qc_option_info(settable[k])->name, t->options[i].name) != 0) k++;
+        if (k == SETTABLE)
+            return qc_fail(st, QC_BAD_INPUT, "target '%s': 'option %s' is none that a target decides", t->name,
+                           t->options[i].name);
+        add_config_option(list, n, settable[k], t->options[i].value);
     }
     return true;
 }
@@ -86,17 +74,6 @@ static bool is_given(const struct qc_options *o, enum qc_option option)
     return o->given[option] || (option == QC_OPTION_PER_CHANNEL && o->given[QC_OPTION_PER_TENSOR]);
 }
 
-/* Sets an option of the earlier target back to its default. */
-static bool forget(struct qc_options *o, enum qc_option option, qc_option_set_fn *set_one, struct qc_status *st)
-{
-    const struct qc_option_info *i = qc_option_info(option);
-    o->by_target[option] = false;
-    if (is_given(o, option)) return true;
-    if (qc_option_has_default(i)) return set_one(o, option, i->preset, st);
-    *(const char **)((char *)o + i->field) = NULL;
-    return true;
-}
-
 /* Loads o->target and sets its options unless they are given; options of an earlier target return to their defaults.
    Errors: as qc_target_load; QC_BAD_INPUT for an option that no target may set. */
 static bool options_take_target(struct qc_options *o, qc_option_set_fn *set_one, struct qc_status *st)
@@ -105,8 +82,17 @@ static bool options_take_target(struct qc_options *o, qc_option_set_fn *set_one,
     size_t n;
     if (!qc_target_load(&o->graph.runs_on, o->graph.target, o->arena, st) || !values_of(list, &n, o->graph.runs_on, st))
         return false;
-    for (size_t i = 0; i < SETTABLE; i++)
-        if (o->by_target[settable[i]] && !forget(o, settable[i], set_one, st)) return false;
+    for (size_t i = 0; i < SETTABLE; i++) {
+        const enum qc_option option = settable[i];
+        const struct qc_option_info *info = qc_option_info(option);
+        if (!o->by_target[option]) continue;
+        o->by_target[option] = false;
+        if (is_given(o, option)) continue;
+        if (!qc_option_has_default(info))
+            *(const char **)((char *)o + info->field) = NULL;
+        else if (!set_one(o, option, info->preset, st))
+            return false;
+    }
     for (size_t i = 0; i < n; i++) {
         if (is_given(o, list[i].option)) continue;
         if (!set_one(o, list[i].option, list[i].text, st)) return qc_where(st, "target '%s'", o->graph.runs_on->name);
@@ -205,9 +191,11 @@ static bool both(bool *activations, bool *weights, const struct qc_text_list *li
     return !none || list->count == 1 || qc_fail(st, QC_USAGE, "--%s: 'none' does not go with others", name);
 }
 
-/* Sets the fields that depend on an option, other than its own. */
-static bool derive(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st)
+static bool set(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st)
 {
+    if (!qc_option_store(o, &infos[option], value, o->arena, st)) return false;
+    if (!value) value = infos[option].bare;
+    /* Set the fields that depend on an option, other than its own. */
     if (option == QC_OPTION_SYMMETRIC)
         return both(&o->types.symmetric_activations, &o->types.symmetric_weights, &o->types.symmetric, "symmetric", st);
     if (option == QC_OPTION_PER_CHANNEL) {
@@ -239,12 +227,6 @@ static bool derive(struct qc_options *o, enum qc_option option, const char *valu
                                    st);
     }
     return true;
-}
-
-static bool set(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st)
-{
-    return qc_option_store(o, &infos[option], value, o->arena, st) &&
-           derive(o, option, value ? value : infos[option].bare, st);
 }
 
 bool qc_options_write(const struct qc_options *o, const char *format)
@@ -358,62 +340,34 @@ static bool as_text(char text[TEXT], const struct qc_json *v, enum qc_option_kin
     return strlen(s) < TEXT && qc_text(text, TEXT, "%s", s);
 }
 
-static bool set_flag(const struct qc_option_set *o, unsigned option, const struct qc_json *v, const char *file,
-                     struct qc_status *st)
-{
-    const struct qc_option_info *i = o->info(option);
-    if (qc_json_kind(v) != QC_JSON_BOOL) return expected(file, i->name, "true or false", st);
-    return qc_json_value(v) == 0 || o->set(o->user, option, NULL, st);
-}
-
-static bool set_list(const struct qc_option_set *o, unsigned option, const struct qc_json *v, const char *file,
-                     struct qc_status *st)
-{
-    const struct qc_option_info *i = o->info(option);
-    char text[TEXT], joined[TEXT];
-    size_t n = qc_json_size(v), used = 0;
-    for (size_t k = 0; k < n; k++) {
-        if (!as_text(text, qc_json_at(v, k), i->kind)) return expected(file, i->name, "an array of strings", st);
-        if (i->kind != QC_KIND_CHOICES && !o->set(o->user, option, text, st)) return qc_where(st, "%s", file);
-        if (i->kind != QC_KIND_CHOICES) continue;
-        if (used + strlen(text) + 2 > TEXT) return expected(file, i->name, "shorter", st);
-        qc_text(joined + used, (unsigned)(TEXT - used), "%s%s", k ? "," : "", text);
-        used = strlen(joined);
-    }
-    if (i->kind == QC_KIND_CHOICES && n && !o->set(o->user, option, joined, st)) return qc_where(st, "%s", file);
-    return true;
-}
-
 static bool set_one(const struct qc_option_set *o, unsigned option, const struct qc_json *v, const char *file,
                     struct qc_status *st)
 {
     const struct qc_option_info *i = o->info(option);
     char text[TEXT];
     if (qc_json_kind(v) == QC_JSON_NULL) return true;
-    if (!i->argument || (i->bare && qc_json_kind(v) == QC_JSON_BOOL)) return set_flag(o, option, v, file, st);
+    if (!i->argument || (i->bare && qc_json_kind(v) == QC_JSON_BOOL)) {
+        if (qc_json_kind(v) != QC_JSON_BOOL) return expected(file, i->name, "true or false", st);
+        return qc_json_value(v) == 0 || o->set(o->user, option, NULL, st);
+    }
     bool many = i->kind == QC_KIND_LIST || i->kind == QC_KIND_CHOICES || i->kind == QC_KIND_BY_NAME;
-    if (many && qc_json_kind(v) == QC_JSON_ARRAY) return set_list(o, option, v, file, st);
+    if (many && qc_json_kind(v) == QC_JSON_ARRAY) {
+        char word[TEXT], joined[TEXT];
+        size_t n = qc_json_size(v), used = 0;
+        for (size_t k = 0; k < n; k++) {
+            if (!as_text(word, qc_json_at(v, k), i->kind)) return expected(file, i->name, "an array of strings", st);
+            if (i->kind != QC_KIND_CHOICES && !o->set(o->user, option, word, st)) return qc_where(st, "%s", file);
+            if (i->kind != QC_KIND_CHOICES) continue;
+            if (used + strlen(word) + 2 > TEXT) return expected(file, i->name, "shorter", st);
+            qc_text(joined + used, (unsigned)(TEXT - used), "%s%s", k ? "," : "", word);
+            used = strlen(joined);
+        }
+        if (i->kind == QC_KIND_CHOICES && n && !o->set(o->user, option, joined, st)) return qc_where(st, "%s", file);
+        return true;
+    }
     if (!as_text(text, v, i->kind))
         return expected(file, i->name, many ? "a string or an array of strings" : "a string or a number", st);
     return o->set(o->user, option, text, st) || qc_where(st, "%s", file);
-}
-
-static bool unknown_key(const struct qc_option_set *o, const char *key, const char *file, struct qc_status *st)
-{
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    const char **names = a ? QC_NEW_ARRAY(a, const char *, o->count, st) : NULL, *meant = NULL;
-    for (unsigned k = 0; names && k < o->count; k++) names[k] = o->info(k)->name;
-    if (names) meant = qc_closest(key, names, o->count);
-    qc_fail(st, QC_USAGE,
-            "%s: unknown key \"%s\"%s; keys are option names without the dashes, see 'qcalib help quantize'", file, key,
-            QC_MEANT("", meant));
-    return false;
-}
-
-/* Returns true for null and empty lists, which the options in a report have. */
-static bool is_empty(const struct qc_json *v)
-{
-    return qc_json_kind(v) == QC_JSON_NULL || (qc_json_kind(v) == QC_JSON_ARRAY && !qc_json_size(v));
 }
 
 bool qc_option_set_configure(const struct qc_option_set *o, const struct qc_json *config, const char *file,
@@ -425,13 +379,25 @@ bool qc_option_set_configure(const struct qc_option_set *o, const struct qc_json
         const char *key = qc_json_key(config, k);
         unsigned option = 0;
         while (option < o->count && strcmp(o->info(option)->name, key) != 0) option++;
-        if (option == o->count) return unknown_key(o, key, file, st);
+        if (option == o->count) {
+            QC_ARENA_SCOPE *a = qc_arena_new();
+            const char **names = a ? QC_NEW_ARRAY(a, const char *, o->count, st) : NULL, *meant = NULL;
+            for (unsigned i = 0; names && i < o->count; i++) names[i] = o->info(i)->name;
+            if (names) meant = qc_closest(key, names, o->count);
+            qc_fail(st, QC_USAGE,
+                    "%s: unknown key \"%s\"%s; keys are option names without the dashes, see 'qcalib help quantize'",
+                    file, key, QC_MEANT("", meant));
+            return false;
+        }
         if (o->info(option)->not_in_file)
             return qc_fail(st, QC_USAGE, "%s: \"%s\" has no place in a configuration", file, key);
-        if (o->info(option)->loads_code && !is_empty(qc_json_at(config, k)))
+        /* The options in a report have null and empty lists. */
+        const struct qc_json *v = qc_json_at(config, k);
+        const bool list = qc_json_kind(v) == QC_JSON_ARRAY;
+        if (o->info(option)->loads_code && qc_json_kind(v) != QC_JSON_NULL && (!list || qc_json_size(v)))
             return qc_fail(st, QC_USAGE, "%s: \"%s\" loads code, which a configuration must not; give --%s itself",
                            file, key, key);
-        if (o->takes(o->user, option) && !set_one(o, option, qc_json_at(config, k), file, st)) return false;
+        if (o->takes(o->user, option) && !set_one(o, option, v, file, st)) return false;
     }
     return true;
 }

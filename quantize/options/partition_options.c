@@ -123,17 +123,6 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
     return true;
 }
 
-/* Returns true for an input or output of --state. */
-static bool is_state(const struct qc_options *o, const char *name)
-{
-    for (size_t i = 0; i < o->data.states.count; i++) {
-        const char *text = o->data.states.items[i], *equals = strchr(text, '=');
-        const size_t length = (size_t)(equals - text);
-        if ((strlen(name) == length && memcmp(text, name, length) == 0) || strcmp(equals + 1, name) == 0) return true;
-    }
-    return false;
-}
-
 struct qc_port_choice qc_io_type_of(bool *named, const struct qc_options *o, const char *name)
 {
     const char *item = o->types.io.items[0];
@@ -143,8 +132,14 @@ struct qc_port_choice qc_io_type_of(bool *named, const struct qc_options *o, con
         item = o->types.io.items[i];
         *named = true;
     }
+    bool state = false; /* an input or output of --state */
+    for (size_t i = 0; i < o->data.states.count; i++) {
+        const char *text = o->data.states.items[i], *equals = strchr(text, '=');
+        const size_t length = (size_t)(equals - text);
+        state = state || (strlen(name) == length && memcmp(text, name, length) == 0) || strcmp(equals + 1, name) == 0;
+    }
     /* The two ends of a state would have scales of their own. */
-    if (!*named && is_state(o, name)) return (struct qc_port_choice){.integer = false};
+    if (!*named && state) return (struct qc_port_choice){.integer = false};
     const enum qc_dtype t = qc_type_choice_of(item, QC_OPTION_IO_TYPE).dtype;
     if (t == QC_BOOL) return (struct qc_port_choice){.image = true};
     return (struct qc_port_choice){.integer = t != QC_F32, .dtype = t == QC_F32 ? QC_NONE : t};

@@ -68,15 +68,6 @@ QC_VECTOR(find_terms, (struct terms *restrict t, const float *restrict x, size_t
         set_term(t, i, x[i], __builtin_nearbyint((double)x[i] / t->scale[i]) + t->zero[i], lo, hi);
 }
 
-static void find_terms_of_floats(struct terms *t, const float *x, size_t n, struct qc_levels levels, double lo,
-                                 double hi)
-{
-    for (size_t i = 0; i < n; i++)
-        set_term(t, i, x[i],
-                 qc_float_level_double((double)x[i] / t->scale[i], -DBL_MAX, DBL_MAX, levels.mantissa, levels.least),
-                 lo, hi);
-}
-
 /* Returns the number of elements from i on whose scales are *first, *first + *step and so on. */
 static size_t run_of_scales(size_t *first, size_t *step, const struct qc_scale_layout *l, size_t i)
 {
@@ -120,10 +111,15 @@ static void scan(const struct channels *c, struct qc_loss *loss, const struct qc
     for (size_t i = 0, k = 0, in = 0, n; i < t->count; i += n) { /* element i has index `in` within channel k */
         n = t->count - i < TERMS ? t->count - i : TERMS;
         load_terms(&terms, stored, s, &layout, i, n);
-        if (levels.mantissa)
-            find_terms_of_floats(&terms, x + i, n, levels, lo, hi);
-        else
+        if (levels.mantissa) {
+            for (size_t j = 0; j < n; j++)
+                set_term(&terms, j, x[i + j],
+                         qc_float_level_double((double)x[i + j] / terms.scale[j], -DBL_MAX, DBL_MAX, levels.mantissa,
+                                               levels.least),
+                         lo, hi);
+        } else {
             find_terms(&terms, x + i, n, lo, hi);
+        }
         for (size_t j = 0; j < n; j++) {
             const float v = x[i + j];
             loss->signal += terms.signal[j];
@@ -216,21 +212,6 @@ struct lookup {
     const struct qc_tensor **stored; /* [qparams_count + 1 of p->produced]: the first constant, or NULL */
 };
 
-static bool look_up(struct lookup *u, const struct qc_network *net, struct qc_status *st)
-{
-    const struct qc_weight_rounding *w = net->weight_rounding;
-    const size_t most = net->simulated->qparams_count;
-    u->rounded = QC_NEW_ARRAY(net->arena, size_t, most + 1, st);
-    u->stored = QC_NEW_ARRAY(net->arena, const struct qc_tensor *, net->produced->qparams_count + 1, st);
-    if (!u->rounded || !u->stored || !qc_stored_values_of(&u->simulated, net->simulated, net->arena, st)) return false;
-    for (size_t i = w ? w->count : 0; i-- > 0;)
-        if (w->layers[i].quantizer <= most) u->rounded[w->layers[i].quantizer] = i + 1;
-    for (qc_id v = (qc_id)net->produced->value_count; v >= 1; v--)
-        if (qc_constant_of(net->produced, v))
-            u->stored[net->produced->values[v].type.qparams] = qc_constant_of(net->produced, v);
-    return true;
-}
-
 /* A weight to scan: all are scanned in parallel. */
 struct weight_look {
     struct qc_layer *layer; /* NULL: nothing to scan */
@@ -262,20 +243,6 @@ static bool look_at(void *user, size_t item, unsigned worker, struct qc_status *
     qc_histogram_free(h);
     qc_scan_free(s);
     return ok;
-}
-
-/* Returns the numbers that these integers were rounded from; NULL if there are none. */
-static const struct qc_tensor *before_rounding(const struct qc_network *net, const struct qc_stored_values *simulated,
-                                               qc_id quantizer, const struct qc_tensor *t)
-{
-    const struct qc_graph *g = net->simulated;
-    if (quantizer > g->qparams_count) return NULL;
-    for (size_t i = simulated->first[quantizer]; i < simulated->first[quantizer + 1]; i++) {
-        const qc_id from = qc_quantized_constant(g, simulated->value[i]);
-        const struct qc_tensor *was = from ? qc_constant_of(g, from) : NULL;
-        if (was && was->dtype == QC_F32 && was->count == t->count) return was;
-    }
-    return NULL;
 }
 
 /* Returns the node that computes with a constant: the first reader behind conversions and moves of its elements. */
@@ -310,7 +277,14 @@ static bool fill_weight(struct weight_look *look, struct qc_layer *l, const stru
     const size_t rounded = quantizer <= net->simulated->qparams_count ? u->rounded[quantizer] : 0;
     if (rounded) l->rounding = &net->weight_rounding->layers[rounded - 1];
     const struct qc_tensor *own = qc_constant_of(g, value), *stored = own ? own : u->stored[quantizer],
-                           *t = stored ? before_rounding(net, &u->simulated, quantizer, stored) : NULL;
+                           *t = NULL; /* the numbers that these integers were rounded from */
+    const bool known = stored && quantizer <= net->simulated->qparams_count;
+    for (size_t i = known ? u->simulated.first[quantizer] : 0; known && !t && i < u->simulated.first[quantizer + 1];
+         i++) {
+        const qc_id from = qc_quantized_constant(net->simulated, u->simulated.value[i]);
+        const struct qc_tensor *was = from ? qc_constant_of(net->simulated, from) : NULL;
+        if (was && was->dtype == QC_F32 && was->count == stored->count) t = was;
+    }
     if (!t || !t->count) return true;
     struct channels c = {.count = 1, .inner = 1};
     /* Blocks are along the first axis, before that of the outputs, or along the last one of more than one element,
@@ -337,24 +311,6 @@ static bool fill_weight(struct weight_look *look, struct qc_layer *l, const stru
     return c.low && c.high && look->outline;
 }
 
-/* Adds weights whose integers are constants of net->folded. */
-static bool fill_dynamic(struct qc_layer *layers, struct weight_look *looks, size_t *count, bool *done,
-                         const struct qc_network *net, const struct lookup *u, struct qc_status *st)
-{
-    const struct qc_graph *g = qc_network_with_bodies(net);
-    struct qc_uses uses;
-    if (!net->dynamic) return true;
-    if (!qc_uses_of(&uses, g, net->arena, st)) return false;
-    for (qc_id v = 1; v <= g->value_count; v++) {
-        const qc_id s = g->values[v].type.qparams;
-        if (s == QC_REAL || !qc_constant_of(g, v) || done[s]) continue;
-        struct qc_layer *l = &layers[*count];
-        done[s] = true;
-        if (!fill_weight(&looks[(*count)++], l, net, &uses, u, v, st)) return false;
-    }
-    return true;
-}
-
 bool qc_fill_layers(struct qc_report *r, const struct qc_network *net, const struct qc_measurement *m,
                     struct qc_status *st)
 {
@@ -367,7 +323,17 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_network *net, const str
     size_t count = 0;
     struct qc_uses uses;
     struct lookup u;
-    if (!layers || !looks || !done || !qc_uses_of(&uses, g, net->arena, st) || !look_up(&u, net, st)) return false;
+    if (!layers || !looks || !done || !qc_uses_of(&uses, g, net->arena, st)) return false;
+    const struct qc_weight_rounding *w = net->weight_rounding;
+    const size_t most = net->simulated->qparams_count;
+    u.rounded = QC_NEW_ARRAY(net->arena, size_t, most + 1, st);
+    u.stored = QC_NEW_ARRAY(net->arena, const struct qc_tensor *, net->produced->qparams_count + 1, st);
+    if (!u.rounded || !u.stored || !qc_stored_values_of(&u.simulated, net->simulated, net->arena, st)) return false;
+    for (size_t i = w ? w->count : 0; i-- > 0;)
+        if (w->layers[i].quantizer <= most) u.rounded[w->layers[i].quantizer] = i + 1;
+    for (qc_id v = (qc_id)net->produced->value_count; v >= 1; v--)
+        if (qc_constant_of(net->produced, v))
+            u.stored[net->produced->values[v].type.qparams] = qc_constant_of(net->produced, v);
     for (qc_id v = 1; v <= g->value_count; v++) {
         qc_id s = g->values[v].type.qparams;
         if (!s || done[s] || g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || !net->calibration->choices[s].chosen)
@@ -379,8 +345,20 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_network *net, const str
                                           : fill_activation(l, net, m, s, v, st)))
             return false;
     }
-    if (!fill_dynamic(layers, looks, &count, done, net, &u, st) || !qc_pool_run(count, look_at, looks, &pool, st))
-        return false;
+    /* Add weights whose integers are constants of net->folded. */
+    const struct qc_graph *own = qc_network_with_bodies(net);
+    struct qc_uses own_uses;
+    if (net->dynamic) {
+        if (!qc_uses_of(&own_uses, own, net->arena, st)) return false;
+        for (qc_id v = 1; v <= own->value_count; v++) {
+            const qc_id s = own->values[v].type.qparams;
+            if (s == QC_REAL || !qc_constant_of(own, v) || done[s]) continue;
+            struct qc_layer *l = &layers[count];
+            done[s] = true;
+            if (!fill_weight(&looks[count++], l, net, &own_uses, &u, v, st)) return false;
+        }
+    }
+    if (!qc_pool_run(count, look_at, looks, &pool, st)) return false;
     r->layers = layers;
     r->layer_count = count;
     return index_layers(r, net->arena, st);

@@ -46,22 +46,6 @@ static double noise_ratio(double db)
     return isnan(db) ? (double)NAN : pow(10, -db / 10);
 }
 
-/* Takes the measurement of a value itself. Not if its range was chosen by the error after a function: the result of the
-   function shows that error, this value does not. */
-static void look_at_measured(struct look *f, qc_id v)
-{
-    qc_id s = f->g->values[v].type.qparams;
-    if (!s || f->g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || f->g->qparams_of[s].is_weight ||
-        !f->m->quantizers[s].count)
-        return;
-    size_t i = qc_layer_of(f->r, f->g, s);
-    if (i == QC_NO_INDEX || isnan(f->r->layers[i].sqnr_db) || f->r->layers[i].choice->behind) return;
-    f->source[v] = i;
-    f->measured[v] = true;
-    f->ratio[v] = noise_ratio(f->r->layers[i].sqnr_db);
-    f->signal[v] = f->m->quantizers[s].signal;
-}
-
 /* Returns the weight of input k for the noise of an op: relative to its signal, or absolute for sums and Concat. */
 static double noise_by(const struct look *f, const struct qc_node *n, unsigned k)
 {
@@ -99,8 +83,17 @@ static void forward(struct look *f, const double *weights)
     f->source[0] = QC_NO_INDEX;
     for (qc_id v = 1; v <= f->g->value_count; v++) {
         f->source[v] = QC_NO_INDEX;
-        look_at_measured(f, v);
         const qc_id q = f->g->values[v].type.qparams;
+        const bool data = q && f->g->qparams_of[q].kind == QC_QPARAMS_QUANTIZER && !f->g->qparams_of[q].is_weight;
+        const size_t i = data && f->m->quantizers[q].count ? qc_layer_of(f->r, f->g, q) : QC_NO_INDEX;
+        /* The measurement of a value itself. Not if its range was chosen by the error after a function: the result of
+           the function shows that error, this value does not. */
+        if (i != QC_NO_INDEX && !isnan(f->r->layers[i].sqnr_db) && !f->r->layers[i].choice->behind) {
+            f->source[v] = i;
+            f->measured[v] = true;
+            f->ratio[v] = noise_ratio(f->r->layers[i].sqnr_db);
+            f->signal[v] = f->m->quantizers[q].signal;
+        }
         if (weights && q && f->g->qparams_of[q].is_weight) {
             f->ratio[v] = weights[q];
             f->measured[v] = weights[q] > 0;
@@ -122,41 +115,11 @@ static void look_at_outputs(struct look *f)
     }
 }
 
-/* Returns the op that the noise of a value is attributed to, looking through quantize, requantize and dequantize. */
-static qc_id op_of(const struct qc_graph *g, qc_id v)
-{
-    qc_id node = qc_maker(g, v);
-    while (node && g->nodes[node].op == QC_OP_Dequantize) node = qc_maker(g, g->nodes[node].inputs[0]);
-    return node;
-}
-
 static int by_added(const void *a, const void *b)
 {
     const struct qc_noise_point *x = a, *y = b;
     double dx = x->after - x->before, dy = y->after - y->before;
     return dx > dy ? -1 : dx < dy ? 1 : x->node < y->node ? -1 : x->node > y->node;
-}
-
-/* Finds the points of g, the folded graph. r: has its layers and outputs. Arrays are allocated in a. */
-static bool noise_points_find(struct qc_noise_points *out, const struct qc_graph *g, const struct qc_measurement *m,
-                              const struct qc_report *r, struct qc_arena *a, struct qc_status *st)
-{
-    size_t n = g->value_count + 1, ignored;
-    struct look f = {.g = g, .m = m, .r = r};
-    *out = (struct qc_noise_points){.points = QC_NEW_ARRAY(a, struct qc_noise_point, n, st)};
-    if (!out->points || !begin_noise(&f, a, st)) return false;
-    out->source = f.source;
-    forward(&f, NULL);
-    look_at_outputs(&f);
-    for (qc_id v = 1; v <= g->value_count; v++) {
-        double before = ratio_behind(&f, v, &ignored);
-        qc_id node = f.measured[v] && f.ratio[v] > before ? op_of(g, v) : 0;
-        if (node)
-            out->points[out->count++] =
-                (struct qc_noise_point){.node = node, .layer = f.source[v], .before = before, .after = f.ratio[v]};
-    }
-    qsort(out->points, out->count, sizeof *out->points, by_added);
-    return true;
 }
 
 /* Returns noise / signal of a weight's rounding. If the layer's error is known from second moments, it is multiplied by
@@ -166,26 +129,6 @@ static double noise_of_weight(const struct qc_layer *l)
     const struct qc_rounded_weights *r = l->rounding;
     const double left = r && !r->reason && r->error_nearest > 0 ? fmin(1, r->error / r->error_nearest) : 1;
     return left * noise_ratio(l->alone_db);
-}
-
-/* Distributes the output noise from the outputs back to the quantizers. The noise of a value that its own rounding does
-   not explain comes from the inputs of its op, in proportion to their noise. */
-static void go_back(double *believed, double *share, const struct look *f, const double *own)
-{
-    const struct qc_graph *g = f->g;
-    for (size_t k = 0; k < g->output_count; k++) share[g->outputs[k].value] += 1 / (double)g->output_count;
-    for (qc_id v = (qc_id)g->value_count; v >= 1; v--) {
-        const qc_id s = f->measured[v] ? g->values[v].type.qparams : 0;
-        const struct qc_node *n = qc_node_of(g, v);
-        double all = 0, left = share[v];
-        for (unsigned k = 0; n && k < n->input_count; k++) all += noise_by(f, n, k);
-        if (s) {
-            const double mine = all > 0 ? left * fmin(1, own[s] / f->ratio[v]) : left;
-            believed[s] += mine;
-            left -= mine;
-        }
-        for (unsigned k = 0; all > 0 && k < n->input_count; k++) share[n->inputs[k]] += left * noise_by(f, n, k) / all;
-    }
 }
 
 bool qc_noise_believed(double **out, const struct qc_graph *g, const struct qc_measurement *m,
@@ -203,7 +146,21 @@ bool qc_noise_believed(double **out, const struct qc_graph *g, const struct qc_m
     }
     forward(&f, own);
     look_at_outputs(&f);
-    go_back(*out, share, &f, own);
+    /* Distribute the output noise from the outputs back to the quantizers. The noise of a value that its own rounding
+       does not explain comes from the inputs of its op, in proportion to their noise. */
+    for (size_t k = 0; k < g->output_count; k++) share[g->outputs[k].value] += 1 / (double)g->output_count;
+    for (qc_id v = (qc_id)g->value_count; v >= 1; v--) {
+        const qc_id s = f.measured[v] ? g->values[v].type.qparams : 0;
+        const struct qc_node *n = qc_node_of(g, v);
+        double all = 0, left = share[v];
+        for (unsigned k = 0; n && k < n->input_count; k++) all += noise_by(&f, n, k);
+        if (s) {
+            const double mine = all > 0 ? left * fmin(1, own[s] / f.ratio[v]) : left;
+            (*out)[s] += mine;
+            left -= mine;
+        }
+        for (unsigned k = 0; all > 0 && k < n->input_count; k++) share[n->inputs[k]] += left * noise_by(&f, n, k) / all;
+    }
     return true;
 }
 
@@ -545,30 +502,13 @@ static struct qc_json *suggestion(const struct finder *f, qc_id node, double bef
     return o;
 }
 
-/* Returns the op with the name that options use, or 0. */
-static qc_id op_named(const struct qc_graph *g, const char *name)
-{
-    for (qc_id id = 1; *name && id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        const char *own = n->name && *n->name ? n->name : g->values[n->outputs].name;
-        if (own && strcmp(own, name) == 0 && n->op != QC_OP_Quantize && n->op != QC_OP_Dequantize) return id;
-    }
-    return 0;
-}
-
-/* Returns the point where an op adds noise; NULL if its result has no more noise than its inputs. */
-static const struct qc_noise_point *point_of(const struct finder *f, qc_id node)
-{
-    for (size_t i = 0; i < f->noise.count; i++)
-        if (f->noise.points[i].node == node) return &f->noise.points[i];
-    return NULL;
-}
-
 /* Explains a layer. If it adds no noise, its effect is that of its inputs: then returns NULL if none is quantized.
  *known is false if no cause stands out. */
 static struct qc_json *suggest(struct qc_idea *fix, bool *known, const struct finder *f, qc_id node)
 {
-    const struct qc_noise_point *pt = point_of(f, node);
+    const struct qc_noise_point *pt = NULL; /* if its result has no more noise than its inputs */
+    for (size_t i = 0; !pt && i < f->noise.count; i++)
+        if (f->noise.points[i].node == node) pt = &f->noise.points[i];
     const struct qc_node *n = &f->g->nodes[node];
     qc_id value = 0;
     const struct qc_layer *input = pt ? NULL : noisiest_input(f, n, &value);
@@ -600,12 +540,38 @@ bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const stru
     const struct qc_json *ranks = qc_json_get(r->record, "ranking");
     if (!m) return true;
     if (!qc_json_is_whole(ranks)) return qc_fail_memory(st, 1);
-    if (!noise_points_find(&f.noise, net->folded, m, r, net->arena, st)) return false;
+    /* Find the points of the folded graph. */
+    size_t n = net->folded->value_count + 1, ignored;
+    struct look look = {.g = net->folded, .m = m, .r = r};
+    f.noise = (struct qc_noise_points){.points = QC_NEW_ARRAY(net->arena, struct qc_noise_point, n, st)};
+    if (!f.noise.points || !begin_noise(&look, net->arena, st)) return false;
+    f.noise.source = look.source;
+    forward(&look, NULL);
+    look_at_outputs(&look);
+    for (qc_id v = 1; v <= net->folded->value_count; v++) {
+        double before = ratio_behind(&look, v, &ignored);
+        /* The noise is attributed to the op behind quantize, requantize and dequantize. */
+        qc_id node = look.measured[v] && look.ratio[v] > before ? qc_maker(net->folded, v) : 0;
+        while (node && net->folded->nodes[node].op == QC_OP_Dequantize)
+            node = qc_maker(net->folded, net->folded->nodes[node].inputs[0]);
+        if (node)
+            f.noise.points[f.noise.count++] = (struct qc_noise_point){.node = node,
+                                                                      .layer = look.source[v],
+                                                                      .before = before,
+                                                                      .after = look.ratio[v]};
+    }
+    qsort(f.noise.points, f.noise.count, sizeof *f.noise.points, by_added);
     struct qc_json *list = qc_json_array();
     for (size_t i = 0; i < qc_json_size(ranks) && i < LOOKED_AT && qc_json_size(list) < SHOWN; i++) {
         const struct qc_json *rank = qc_json_at(ranks, i);
         const bool noisy = isfinite(qc_json_find_number(rank, "output_sqnr_db"));
-        const qc_id node = noisy ? op_named(f.g, qc_json_find_text(rank, "node")) : 0;
+        const char *name = qc_json_find_text(rank, "node");
+        qc_id node = 0; /* the op with the name that options use */
+        for (qc_id id = 1; noisy && *name && !node && id <= f.g->node_count; id++) {
+            const struct qc_node *at = &f.g->nodes[id];
+            const char *own = at->name && *at->name ? at->name : f.g->values[at->outputs].name;
+            if (own && strcmp(own, name) == 0 && at->op != QC_OP_Quantize && at->op != QC_OP_Dequantize) node = id;
+        }
         struct qc_idea fix;
         bool known;
         struct qc_json *o = node ? suggest(&fix, &known, &f, node) : NULL;

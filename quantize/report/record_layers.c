@@ -15,25 +15,22 @@ static struct qc_json *brief(double v)
     return isnormal(f) || v == 0 ? qc_json_float(f) : qc_json_number(v);
 }
 
-/* Embedding tables and large weights in blocks have millions of scales, which are in the model file. */
-static struct qc_json *parameter_extent(const struct qc_parameters *p, bool zero_point)
-{
-    double low = (double)INFINITY, high = -low;
-    for (size_t i = 0; i < p->count; i++) {
-        const double v = zero_point ? p->zero_point[i] : (double)p->scale[i];
-        low = fmin(low, v);
-        high = fmax(high, v);
-    }
-    struct qc_json *o = QC_JSON("count %zu", p->count);
-    qc_json_set(o, "min", brief(low));
-    qc_json_set(o, "max", brief(high));
-    return o;
-}
-
 static struct qc_json *parameters(const struct qc_parameters *p, bool zero_point)
 {
     if (p->axis < 0) return zero_point ? qc_json_integer(p->zero_point[0]) : qc_json_float(p->scale[0]);
-    if (p->count > PARAMETERS_LISTED) return parameter_extent(p, zero_point);
+    if (p->count > PARAMETERS_LISTED) {
+        /* Embedding tables and large weights in blocks have millions of scales, which are in the model file. */
+        double low = (double)INFINITY, high = -low;
+        for (size_t i = 0; i < p->count; i++) {
+            const double v = zero_point ? p->zero_point[i] : (double)p->scale[i];
+            low = fmin(low, v);
+            high = fmax(high, v);
+        }
+        struct qc_json *o = QC_JSON("count %zu", p->count);
+        qc_json_set(o, "min", brief(low));
+        qc_json_set(o, "max", brief(high));
+        return o;
+    }
     struct qc_json *a = qc_json_array();
     for (size_t i = 0; i < p->count; i++)
         qc_json_add(a, zero_point ? qc_json_integer(p->zero_point[i]) : qc_json_float(p->scale[i]));
@@ -68,17 +65,6 @@ static struct qc_json *solver_json(const struct qc_choice *c, bool is_weight)
     if (has_other) qc_json_set(other, "objective", brief(curve->runner_up.objective));
     qc_json_set(o, "runner_up", other);
     return o;
-}
-
-/* Returns null for activations and other constants. Errors are known if the moments rounded the weights. */
-static struct qc_json *rounding_json(const struct qc_rounded_weights *r)
-{
-    if (!r) return qc_json_null();
-    struct qc_json *o = QC_JSON("method %s reason %s", r->compensated ? "compensated" : "nearest", r->reason);
-    qc_json_set(o, "judged_on", r->reason ? qc_json_null() : qc_json_string(r->held ? "held back" : "all"));
-    return qc_json_put(o, "error_nearest %g error %g outputs %zu outputs_nearest %zu blocks %zu",
-                       r->reason ? (double)NAN : r->error_nearest, r->reason ? (double)NAN : r->error, r->outputs,
-                       r->nearest, r->blocks);
 }
 
 static struct qc_json *histogram(const struct qc_outline *h)
@@ -145,7 +131,16 @@ static struct qc_json *layer(const struct qc_layer *l)
                 e ? qc_error_cosine(e) : none, e ? e->max_abs : none,
                 e ? (double)e->saturated / (double)e->count : none);
     const struct qc_rounded_weights *w = l->rounding;
-    qc_json_set(o, "weight_rounding", rounding_json(w));
+    /* Null for activations and other constants. Errors are known if the moments rounded the weights. */
+    struct qc_json *rounding =
+        w ? QC_JSON("method %s reason %s", w->compensated ? "compensated" : "nearest", w->reason) : qc_json_null();
+    if (w) {
+        qc_json_set(rounding, "judged_on", w->reason ? qc_json_null() : qc_json_string(w->held ? "held back" : "all"));
+        qc_json_put(rounding, "error_nearest %g error %g outputs %zu outputs_nearest %zu blocks %zu",
+                    w->reason ? none : w->error_nearest, w->reason ? none : w->error, w->outputs, w->nearest,
+                    w->blocks);
+    }
+    qc_json_set(o, "weight_rounding", rounding);
     qc_json_set(o, "bias_correction",
                 w && w->bias_corrected ? QC_JSON("rms %g max %g", w->bias_rms, w->bias_max) : qc_json_null());
     qc_json_set(o, "accumulator_bits", positive(l->accumulator_bits));
@@ -166,19 +161,6 @@ struct names {
     struct qc_texts ranks, effects, overflows;
 };
 
-static bool names_of(struct names *out, const struct qc_json *ranks, const struct qc_json *effects,
-                     const struct qc_overflows *overflows, struct qc_arena *a, struct qc_status *st)
-{
-    *out = (struct names){.ranks = {.count = 0}};
-    for (size_t i = qc_json_size(ranks); i-- > 0;)
-        if (!qc_texts_set(&out->ranks, qc_json_find_text(qc_json_at(ranks, i), "node"), i + 1, a, st)) return false;
-    for (size_t i = qc_json_size(effects); i-- > 0;)
-        if (!qc_texts_set(&out->effects, qc_json_find_text(qc_json_at(effects, i), "node"), i + 1, a, st)) return false;
-    for (size_t i = overflows ? overflows->count : 0; i-- > 0;)
-        if (!qc_texts_set(&out->overflows, overflows->layers[i].name, i + 1, a, st)) return false;
-    return true;
-}
-
 static size_t number_of(const struct qc_texts *t, const char *name)
 {
     return name && *name ? qc_texts_find(t, name) : 0;
@@ -189,7 +171,15 @@ bool qc_record_layers(struct qc_report *r, const struct qc_network *net, const s
 {
     const struct qc_json *ranks = qc_json_get(r->record, "ranking"), *effects = qc_json_get(r->record, "sensitivity");
     struct names names;
-    if (!names_of(&names, ranks, effects, overflows, net->arena, st)) return false;
+    names = (struct names){.ranks = {.count = 0}};
+    for (size_t i = qc_json_size(ranks); i-- > 0;)
+        if (!qc_texts_set(&names.ranks, qc_json_find_text(qc_json_at(ranks, i), "node"), i + 1, net->arena, st))
+            return false;
+    for (size_t i = qc_json_size(effects); i-- > 0;)
+        if (!qc_texts_set(&names.effects, qc_json_find_text(qc_json_at(effects, i), "node"), i + 1, net->arena, st))
+            return false;
+    for (size_t i = overflows ? overflows->count : 0; i-- > 0;)
+        if (!qc_texts_set(&names.overflows, overflows->layers[i].name, i + 1, net->arena, st)) return false;
     struct qc_json *list = qc_json_array();
     for (size_t i = 0; i < r->layer_count; i++) {
         const struct qc_layer *l = &r->layers[i];

@@ -12,25 +12,8 @@
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/groups.h"
 
-static bool is_of_activations(const struct qc_graph *g, const struct qc_node *n)
-{
-    return n->op == QC_OP_MatMul && !qc_constant_of(g, n->inputs[0]) && !qc_constant_of(g, n->inputs[1]);
-}
-
 /* Returns why an op on quantized weights, or on the result of an integer product, computes in float; NULL for others.
  */
-static const char *reason_of_inputs(const struct qc_graph *g, const struct qc_node *n)
-{
-    for (unsigned i = 0; i < n->input_count; i++) {
-        const struct qc_node *d = n->inputs[i] ? qc_node_of(g, n->inputs[i]) : NULL;
-        if (!d || d->op != QC_OP_Dequantize) continue;
-        if (qc_constant_of(g, d->inputs[0])) return "computed in float from quantized weights";
-        if (g->values[d->inputs[0]].type.dtype == QC_I32)
-            return "computed in float on the result of an integer product";
-    }
-    return NULL;
-}
-
 /* Returns why an op of the produced graph stays in float. */
 static const char *float_reason(const struct qc_network *net, const struct qc_node *n)
 {
@@ -46,14 +29,23 @@ static const char *float_reason(const struct qc_network *net, const struct qc_no
         qc_attr_int(n, "group", 1) == 1)
         return "ONNX Runtime computes it in float, from quantized weights; in integers with --target fused";
     /* a bias that rounding has added is in no pattern */
-    const char *inputs = matched || !was ? reason_of_inputs(net->produced, n) : NULL;
+    const char *inputs = NULL;
+    for (unsigned i = 0; (matched || !was) && !inputs && i < n->input_count; i++) {
+        const struct qc_node *d = n->inputs[i] ? qc_node_of(net->produced, n->inputs[i]) : NULL;
+        if (!d || d->op != QC_OP_Dequantize) continue;
+        if (qc_constant_of(net->produced, d->inputs[0]))
+            inputs = "computed in float from quantized weights";
+        else if (net->produced->values[d->inputs[0]].type.dtype == QC_I32)
+            inputs = "computed in float on the result of an integer product";
+    }
     if (inputs) return inputs;
     if (matched)
         return n->op == QC_OP_Min || n->op == QC_OP_Max ? "its bounds differ by channel, between integers"
                                                         : "has no integer form, between integers";
     if (qc_rules_in_table(net->setup->rules, net->produced, n) && net->scheme.options->graph.runs_on->onnxruntime)
         return "ONNX Runtime computes it in float; a table of integers with --target fused";
-    if (is_of_activations(net->produced, n) && net->scheme.options->graph.runs_on->onnxruntime)
+    if (n->op == QC_OP_MatMul && !qc_constant_of(net->produced, n->inputs[0]) &&
+        !qc_constant_of(net->produced, n->inputs[1]) && net->scheme.options->graph.runs_on->onnxruntime)
         return "of two activations, no faster in integers in ONNX Runtime; in integers with --target fused";
     if (n->op == QC_OP_Custom) return "a kernel of your own computes it";
     /* ONNX Runtime 1.31, four convolutions of 64 channels of 64x64 each followed by one: 3.6 ms, with scale and bias as
@@ -74,21 +66,6 @@ static const char *float_reason(const struct qc_network *net, const struct qc_no
     return "no pattern matches";
 }
 
-/* Returns [value_count + 1]: true for values computed from constants alone (weights dequantized and transposed), which
-   cost nothing at run time. */
-static const bool *of_constants(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
-{
-    bool *is = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
-    for (qc_id v = 1; is && v <= g->value_count; v++) is[v] = qc_constant_of(g, v) != NULL;
-    for (qc_id id = 1; is && id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        bool all = n->input_count > 0;
-        for (unsigned i = 0; i < n->input_count; i++) all = all && (!n->inputs[i] || is[n->inputs[i]]);
-        for (unsigned k = 0; k < n->output_count; k++) is[n->outputs + k] = all;
-    }
-    return is;
-}
-
 bool qc_float_ops(struct qc_json *list, size_t *quantized, const struct qc_network *net, const char *in,
                   struct qc_status *st)
 {
@@ -99,7 +76,16 @@ bool qc_float_ops(struct qc_json *list, size_t *quantized, const struct qc_netwo
     const struct qc_group_info *groups;
     size_t group_count;
     bool *grouped = QC_NEW_ARRAY(net->arena, bool, g->node_count + 1, st);
-    const bool *constant = of_constants(g, net->arena, st);
+    /* [value_count + 1]: true for values computed from constants alone (weights dequantized and transposed), which cost
+       nothing at run time. */
+    bool *constant = QC_NEW_ARRAY(net->arena, bool, g->value_count + 1, st);
+    for (qc_id v = 1; constant && v <= g->value_count; v++) constant[v] = qc_constant_of(g, v) != NULL;
+    for (qc_id id = 1; constant && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        bool all = n->input_count > 0;
+        for (unsigned i = 0; i < n->input_count; i++) all = all && (!n->inputs[i] || constant[n->inputs[i]]);
+        for (unsigned k = 0; k < n->output_count; k++) constant[n->outputs + k] = all;
+    }
     if (!constant || !grouped || !qc_groups_find(&groups, &group_count, g, net->arena, st)) return false;
     for (size_t i = 0; i < group_count; i++)
         for (unsigned k = 0; k < groups[i].count; k++) grouped[groups[i].nodes[k]] = true;
@@ -145,14 +131,6 @@ qc_id qc_maker(const struct qc_graph *g, qc_id v)
 
 /* ---- Groups ---- */
 
-/* Returns why the group breaks; for a float op the reason in the list of float ops. */
-static const char *reason_of(const struct qc_network *net, const struct qc_group_info *g)
-{
-    if (g->how == QC_GROUP_FLOAT) return float_reason(net, &net->produced->nodes[g->head]);
-    if (g->how == QC_GROUP_FLOAT_OP) return float_reason(net, &net->produced->nodes[g->breaks_at]);
-    return qc_group_break_text(g->how);
-}
-
 bool qc_record_groups(struct qc_report *r, const struct qc_network *net, struct qc_status *st)
 {
     const struct qc_graph *g = net->produced;
@@ -179,7 +157,10 @@ bool qc_record_groups(struct qc_report *r, const struct qc_network *net, struct 
                     from->how == QC_GROUP_WHOLE
                         ? qc_json_null()
                         : QC_JSON("name %s op %s reason %s", at ? qc_node_label(label, g, &g->nodes[at]) : NULL,
-                                  at ? qc_op_info(g->nodes[at].op)->name : NULL, reason_of(net, from)));
+                                  at ? qc_op_info(g->nodes[at].op)->name : NULL,
+                                  from->how == QC_GROUP_FLOAT || from->how == QC_GROUP_FLOAT_OP
+                                      ? float_reason(net, &g->nodes[at])
+                                      : qc_group_break_text(from->how)));
         qc_json_add(list, o);
     }
     qc_json_set(r->record, "groups", list);

@@ -14,27 +14,6 @@ static bool joins_integers(const struct qc_network *net, qc_id join)
     return v && net->folded->values[v].type.qparams;
 }
 
-/* Warns of an output whose worst part shares a scale with a much better one. */
-static void warn_of_parts(const struct qc_network *net, const struct qc_measurement *m, size_t output)
-{
-    const struct qc_output_parts *parts = m->comparison->parts;
-    const struct qc_error *errors = m->comparison->of_parts;
-    const size_t worst = qc_worst_part(parts, output, errors);
-    const double worst_db = qc_error_sqnr_db(&errors[worst]);
-    size_t best = worst;
-    if (!joins_integers(net, parts->of[worst].join)) return;
-    for (size_t i = parts->first[output]; i < parts->first[output + 1]; i++)
-        if (qc_error_sqnr_db(&errors[i]) > qc_error_sqnr_db(&errors[best]) && joins_integers(net, parts->of[i].join))
-            best = i;
-    const double best_db = qc_error_sqnr_db(&errors[best]);
-    if (!(best_db - worst_db >= unlike)) return;
-    qc_warn(net->listener->warnings, "output '%s': its parts share a scale: '%s' has %.2f dB, '%s' only %.2f dB; %s",
-            net->folded->outputs[output].name, QC_VALUE_LABEL(net->real, parts->of[best].value), best_db,
-            QC_VALUE_LABEL(net->real, parts->of[worst].value), worst_db,
-            net->scheme.partition.one_scale_joins ? "without --require-integer each has its own"
-                                                  : "--activation-type uint16 makes the steps finer");
-}
-
 static struct qc_json *output_json(const struct qc_network *net, const struct qc_measurement *m, size_t k)
 {
     const struct qc_error *e = m ? &m->outputs[k] : NULL;
@@ -66,7 +45,27 @@ void qc_record_outputs(struct qc_report *r, const struct qc_network *net, const 
     struct qc_json *outputs = qc_json_array(), *ports = qc_json_array();
     for (size_t k = 0; k < net->folded->output_count; k++) {
         qc_json_add(outputs, output_json(net, m, k));
-        if (m && net->folded->outputs[k].judging != QC_NOT_JUDGED) warn_of_parts(net, m, k);
+        if (m && net->folded->outputs[k].judging != QC_NOT_JUDGED) {
+            /* Warn of an output whose worst part shares a scale with a much better one. */
+            const struct qc_output_parts *parts = m->comparison->parts;
+            const struct qc_error *errors = m->comparison->of_parts;
+            const size_t worst = qc_worst_part(parts, k, errors);
+            const double worst_db = qc_error_sqnr_db(&errors[worst]);
+            size_t best = worst;
+            if (!joins_integers(net, parts->of[worst].join)) continue;
+            for (size_t i = parts->first[k]; i < parts->first[k + 1]; i++)
+                if (qc_error_sqnr_db(&errors[i]) > qc_error_sqnr_db(&errors[best]) &&
+                    joins_integers(net, parts->of[i].join))
+                    best = i;
+            const double best_db = qc_error_sqnr_db(&errors[best]);
+            if (!(best_db - worst_db >= unlike)) continue;
+            qc_warn(net->listener->warnings,
+                    "output '%s': its parts share a scale: '%s' has %.2f dB, '%s' only %.2f dB; %s",
+                    net->folded->outputs[k].name, QC_VALUE_LABEL(net->real, parts->of[best].value), best_db,
+                    QC_VALUE_LABEL(net->real, parts->of[worst].value), worst_db,
+                    net->scheme.partition.one_scale_joins ? "without --require-integer each has its own"
+                                                          : "--activation-type uint16 makes the steps finer");
+        }
     }
     qc_json_set(r->record, "outputs", outputs);
     const struct qc_graph *g = qc_network_written(net);

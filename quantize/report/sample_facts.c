@@ -66,33 +66,6 @@ static struct qc_json *classes(const struct qc_dataset *data, size_t count, stru
     return o;
 }
 
-/* Returns true if an input is a layer, which has its range in all samples. */
-static bool is_layer(const struct qc_report *r, const char *name)
-{
-    for (size_t i = 0; i < r->layer_count; i++)
-        if (!r->layers[i].node && !r->layers[i].is_weight && strcmp(r->layers[i].name, name) == 0) return true;
-    return false;
-}
-
-static bool put_ranges(struct qc_json *to, const struct qc_report *r, const struct qc_graph *g,
-                       const struct qc_dataset *data, bool layers, struct qc_status *st)
-{
-    struct qc_json *inputs = qc_json_array();
-    struct qc_dataset_scratch *scratch = NULL;
-    bool ok = qc_dataset_scratch_new(&scratch, st);
-    for (size_t k = 0; ok && k < g->input_count; k++) {
-        if (g->values[g->inputs[k].value].type.dtype != QC_F32 || (!layers && is_layer(r, g->inputs[k].name))) continue;
-        const size_t bytes = qc_dataset_elements(data, k) * sizeof(float);
-        QC_FREED float *x = malloc(bytes + 1);
-        struct qc_json *range = x ? input_range(data, g->inputs[k].name, k, x, scratch, st) : NULL;
-        ok = range || (st->code != QC_OK ? false : qc_fail_memory(st, bytes));
-        if (range) qc_json_add(inputs, range);
-    }
-    qc_dataset_scratch_free(scratch);
-    qc_json_set(to, "inputs", inputs);
-    return ok;
-}
-
 bool qc_record_sample_facts(struct qc_report *r, const struct qc_setup *s, size_t count, struct qc_status *st)
 {
     for (int k = 0; k < 2; k++) {
@@ -101,7 +74,26 @@ bool qc_record_sample_facts(struct qc_report *r, const struct qc_setup *s, size_
         if (!data) continue;
         struct qc_json *to = qc_json_copy(qc_json_get(r->record, key)), *labels = NULL;
         struct qc_status unreadable = QC_STATUS_INIT; /* labels of calibration samples have no other use */
-        bool ok = put_ranges(to, r, s->model.graph, data, k == 1, st);
+        const bool layers = k == 1;
+        struct qc_json *inputs = qc_json_array();
+        struct qc_dataset_scratch *scratch = NULL;
+        bool ok = qc_dataset_scratch_new(&scratch, st);
+        for (size_t i = 0; ok && i < s->model.graph->input_count; i++) {
+            /* True if an input is a layer, which has its range in all samples. */
+            bool known = false;
+            for (size_t l = 0; l < r->layer_count; l++)
+                known = known || (!r->layers[l].node && !r->layers[l].is_weight &&
+                                  strcmp(r->layers[l].name, s->model.graph->inputs[i].name) == 0);
+            if (s->model.graph->values[s->model.graph->inputs[i].value].type.dtype != QC_F32 || (!layers && known))
+                continue;
+            const size_t bytes = qc_dataset_elements(data, i) * sizeof(float);
+            QC_FREED float *x = malloc(bytes + 1);
+            struct qc_json *range = x ? input_range(data, s->model.graph->inputs[i].name, i, x, scratch, st) : NULL;
+            ok = range || (st->code != QC_OK ? false : qc_fail_memory(st, bytes));
+            if (range) qc_json_add(inputs, range);
+        }
+        qc_dataset_scratch_free(scratch);
+        qc_json_set(to, "inputs", inputs);
         if (ok && qc_dataset_label_count(data)) labels = classes(data, count, k ? st : &unreadable);
         if (unreadable.code == QC_MACHINE) ok = qc_fail(st, unreadable.code, "%s", unreadable.message);
         ok = ok && st->code == QC_OK;
@@ -132,21 +124,6 @@ static double change_of(const struct qc_known *const units[COMPARED], size_t cou
     return size > 0 ? sqrt(change / (double)(count - 1) / (size / (double)count)) : 0;
 }
 
-/* Returns true if no quantized input changes, which has a warning of its own. */
-static bool inputs_are_constant(const struct qc_network *net)
-{
-    const struct qc_calibration *c = net->calibration;
-    size_t quantized = 0;
-    for (size_t k = 0; k < net->simulated->input_count; k++)
-        for (qc_id s = 1; s <= c->qparams_count; s++) {
-            const char *name = net->simulated->qparams_of[s].name;
-            if (!c->choices[s].chosen || !name || strcmp(name, net->simulated->inputs[k].name) != 0) continue;
-            if (c->choices[s].seen.min < c->choices[s].seen.max) return false;
-            quantized++;
-        }
-    return quantized > 0;
-}
-
 void qc_check_constant_outputs(struct qc_report *r, const struct qc_network *net)
 {
     const struct qc_evidence *e = net->evidence;
@@ -167,7 +144,18 @@ void qc_check_constant_outputs(struct qc_report *r, const struct qc_network *net
         outputs++;
         most = fmax(most, change);
     }
-    if (!outputs || most >= hardly || inputs_are_constant(net)) return;
+    if (!outputs || most >= hardly) return;
+    /* If no quantized input changes, this has a warning of its own. */
+    const struct qc_calibration *c = net->calibration;
+    bool quantized = false, changes = false;
+    for (size_t k = 0; k < net->simulated->input_count; k++)
+        for (qc_id s = 1; s <= c->qparams_count; s++) {
+            const char *name = net->simulated->qparams_of[s].name;
+            if (!c->choices[s].chosen || !name || strcmp(name, net->simulated->inputs[k].name) != 0) continue;
+            quantized = true;
+            changes = changes || c->choices[s].seen.min < c->choices[s].seen.max;
+        }
+    if (quantized && !changes) return;
     qc_json_set(r->record, "constant_outputs", QC_JSON("change %g samples %zu", most, count));
     char change[64] = "";
     if (most > 0) qc_text(change, sizeof change, ": they change by %.2g %% of their size", 100 * most);
