@@ -57,9 +57,27 @@ static const char *eval_name(const struct qc_job *j)
     return j->in.eval.file ? j->in.eval.file : qc_dataset_file(j->setup->eval);
 }
 
-/* Warns of NaN and infinite values in float outputs; fails if all values of all outputs are such. */
-static bool check_finite_outputs(const struct qc_job *j, struct qc_status *st)
+static bool measure_on(struct qc_measurement **out, struct qc_job *j, const struct qc_checked *samples,
+                       struct qc_status *st)
 {
+    const struct qc_network *net = j->best->network;
+    const bool fewer = samples->some.others || qc_dataset_samples(samples->data) > samples->some.samples;
+    if (fewer && !qc_dataset_select(samples->data, &samples->some, st)) return false;
+    qc_progress_phase(j->setup->progress, "comparing layers");
+    const bool ok = qc_measure(out, net->real, net->folded, samples->data, net->scheme.settings, st);
+    qc_progress_end(j->setup->progress);
+    const struct qc_options *chosen = samples->data == j->setup->data ? j->setup->options : NULL;
+    return (!fewer || qc_model_select_again(samples->data, chosen, st)) && ok;
+}
+
+static bool measure_layers(struct qc_job *j, struct qc_status *st)
+{
+    if (!j->setup->data) return true;
+    const struct qc_checked checked = qc_checked_samples(j->setup);
+    qc_json_put(j->r.record, "measured_on %s", checked.on);
+    qc_dataset_let_go(j->setup->data); /* frees cached samples before the stages with the highest memory use */
+    if (!measure_on(&j->measurement, j, &checked, st)) return false;
+    /* Warn of NaN and infinite values in float outputs; fail if all values of all outputs are such. */
     const struct qc_graph *g = j->best->network->folded;
     const char *bad = NULL;
     uint64_t compared = 0;
@@ -82,37 +100,6 @@ static bool check_finite_outputs(const struct qc_job *j, struct qc_status *st)
                    "output '%s' of the float model has only NaN or infinite values in %zu samples, so there is nothing "
                    "to compare with; check the samples (%s)",
                    bad, qc_dataset_samples(j->setup->data), qc_dataset_file(j->setup->data));
-}
-
-static bool measure_on(struct qc_measurement **out, struct qc_job *j, const struct qc_checked *samples,
-                       struct qc_status *st)
-{
-    const struct qc_network *net = j->best->network;
-    const bool fewer = samples->some.others || qc_dataset_samples(samples->data) > samples->some.samples;
-    if (fewer && !qc_dataset_select(samples->data, &samples->some, st)) return false;
-    qc_progress_phase(j->setup->progress, "comparing layers");
-    const bool ok = qc_measure(out, net->real, net->folded, samples->data, net->scheme.settings, st);
-    qc_progress_end(j->setup->progress);
-    const struct qc_options *chosen = samples->data == j->setup->data ? j->setup->options : NULL;
-    return (!fewer || qc_model_select_again(samples->data, chosen, st)) && ok;
-}
-
-static bool measure_layers(struct qc_job *j, struct qc_status *st)
-{
-    if (!j->setup->data) return true;
-    const struct qc_checked checked = qc_checked_samples(j->setup);
-    qc_json_put(j->r.record, "measured_on %s", checked.on);
-    qc_dataset_let_go(j->setup->data); /* frees cached samples before the stages with the highest memory use */
-    return measure_on(&j->measurement, j, &checked, st) && check_finite_outputs(j, st);
-}
-
-/* Drops --eval: the labelled output is computed by unsupported operators, so accuracy cannot be measured. */
-static void drop_eval(struct qc_job *j, struct qc_status *st)
-{
-    qc_warn(j->best->warnings, "accuracy is not measured: %s; the report has the errors of the last computed tensors",
-            st->message);
-    *st = QC_STATUS_INIT;
-    qc_setup_drop_eval(j->setup);
 }
 
 static bool evaluate_one(struct qc_job *j, const struct qc_graph *g, bool quantized, struct qc_status *st)
@@ -148,7 +135,13 @@ static bool evaluate(struct qc_job *j, struct qc_status *st)
     for (int i = 0; i < 2; i++) {
         const bool ok = evaluate_one(j, graphs[i], i == 1, st);
         if (!ok && st->code == QC_UNSUPPORTED && graphs[i]->carried && !qc_options_demand(o)) {
-            drop_eval(j, st);
+            /* Drop --eval: the labelled output is computed by unsupported operators, so accuracy cannot be measured. */
+            qc_warn(j->best->warnings,
+                    "accuracy is not measured: %s; the report has the errors of the last computed tensors",
+                    st->message);
+            *st = QC_STATUS_INIT;
+            qc_dataset_free(j->setup->eval);
+            j->setup->eval = NULL;
             return true;
         }
         if (!ok) return false;
@@ -165,7 +158,11 @@ static bool evaluate(struct qc_job *j, struct qc_status *st)
 /* Calls the listener for the passes of a network that a search has made. */
 static bool tell_passes(const struct qc_job *j, struct qc_status *st)
 {
-    return qc_network_tell(j->best->network, &j->told, st);
+    const struct qc_network *net = j->best->network;
+    for (int pass = QC_PASS_functions; pass < QC_PASS_COUNT; pass++)
+        if (!qc_pass_done(&j->told, (enum qc_pass)pass, qc_network_graph(net, (enum qc_pass)pass), net->partition, st))
+            return false;
+    return true;
 }
 
 /* Measures the effect of single layers if needed, and widens layers if a demand is not met. */
@@ -192,23 +189,6 @@ static bool improve(struct qc_job *j, struct qc_status *st)
     return !tried || tell_passes(j, st);
 }
 
-static bool check_integer(const struct qc_job *j, struct qc_status *st)
-{
-    char list[1500] = "";
-    const struct qc_json *all = qc_json_get(j->r.record, "float_ops");
-    const size_t count = qc_json_size(all);
-    size_t at = 0;
-    if (!j->setup->options->graph.require_integer || !count) return true;
-    for (size_t i = 0; i < count && at + 100 < sizeof list; i++) {
-        const struct qc_json *f = qc_json_at(all, i);
-        qc_text(list + at, (unsigned)(sizeof list - at), "%s'%.60s' (%s: %s)", i ? ", " : "",
-                qc_json_find_text(f, "name"), qc_json_find_text(f, "op"), qc_json_find_text(f, "reason"));
-        at += strlen(list + at);
-    }
-    return qc_fail(st, QC_DEMAND, "--require-integer: %zu op%s stay%s in float: %s", count, count == 1 ? "" : "s",
-                   count == 1 ? "s" : "", list);
-}
-
 static bool count_ops(struct qc_job *j, struct qc_status *st)
 {
     struct qc_json *floats = qc_json_array();
@@ -228,21 +208,20 @@ static bool count_ops(struct qc_job *j, struct qc_status *st)
     const bool ok = qc_float_ops(floats, &quantized, j->best->network, NULL, st);
     qc_json_put(j->r.record, "quantized_ops %zu", quantized);
     qc_json_set(j->r.record, "float_ops", floats);
-    return ok && check_integer(j, st);
-}
-
-/* Measures the worst output on samples that calibrated: what is mended depends on no others. */
-static bool measure_calibrated(struct qc_job *j, struct qc_status *st)
-{
-    const struct qc_checked checked = qc_checked_samples(j->setup),
-                            known = {.data = j->setup->data, .some = qc_measured_samples(j->setup->data)};
-    struct qc_measurement *own = NULL;
-    size_t worst;
-    const bool other = checked.data != known.data || checked.some.others;
-    if (other && !measure_on(&own, j, &known, st)) return false;
-    j->calibrated_db = qc_worst_output(&worst, j->best->network, own ? own : j->measurement);
-    qc_measurement_free(own);
-    return true;
+    if (!ok) return false;
+    char list[1500] = "";
+    const struct qc_json *all = qc_json_get(j->r.record, "float_ops");
+    const size_t count = qc_json_size(all);
+    size_t at = 0;
+    if (!j->setup->options->graph.require_integer || !count) return true;
+    for (size_t i = 0; i < count && at + 100 < sizeof list; i++) {
+        const struct qc_json *f = qc_json_at(all, i);
+        qc_text(list + at, (unsigned)(sizeof list - at), "%s'%.60s' (%s: %s)", i ? ", " : "",
+                qc_json_find_text(f, "name"), qc_json_find_text(f, "op"), qc_json_find_text(f, "reason"));
+        at += strlen(list + at);
+    }
+    return qc_fail(st, QC_DEMAND, "--require-integer: %zu op%s stay%s in float: %s", count, count == 1 ? "" : "s",
+                   count == 1 ? "s" : "", list);
 }
 
 /* Widens layers if outputs have lost too much; the report then has the figures of the changed network. */
@@ -252,7 +231,16 @@ static bool mend(struct qc_job *j, struct qc_status *st)
     struct qc_json *path;
     bool changed;
     if (!j->measurement) return true;
-    if (!measure_calibrated(j, st) || !qc_mend(&path, &changed, j->best, j->calibrated_db, st)) return false;
+    /* Measure the worst output on samples that calibrated: what is mended depends on no others. */
+    const struct qc_checked checked = qc_checked_samples(j->setup),
+                            known = {.data = j->setup->data, .some = qc_measured_samples(j->setup->data)};
+    struct qc_measurement *own = NULL;
+    size_t worst;
+    const bool other = checked.data != known.data || checked.some.others;
+    if (other && !measure_on(&own, j, &known, st)) return false;
+    j->calibrated_db = qc_worst_output(&worst, j->best->network, own ? own : j->measurement);
+    qc_measurement_free(own);
+    if (!qc_mend(&path, &changed, j->best, j->calibrated_db, st)) return false;
     if (!changed) return true;
     const bool met = qc_json_find_number(path, "met") > 0;
     if (path) qc_json_set(j->r.record, "fallback", path);
@@ -280,23 +268,6 @@ static const struct qc_overflows *counted(const struct qc_job *j)
     return j->setup->eval && !j->setup->options->data.metric ? &j->has.overflows
            : j->measurement                                  ? &j->measurement->overflows
                                                              : NULL;
-}
-
-static void record_accumulator(struct qc_job *j)
-{
-    const struct qc_setup *s = j->setup;
-    const struct qc_overflows none = {0};
-    const size_t samples = s->eval ? j->demand.fp32.samples : j->measurement ? j->measurement->samples : 0;
-    const char *data = s->data                     ? qc_dataset_file(s->data)
-                       : qc_has_statistics(&j->in) ? qc_statistics_name(&j->in)
-                                                   : NULL;
-    qc_warn_overflows(j->best->warnings, counted(j) ? counted(j) : &none,
-                      j->best->scheme.settings->plan.accumulator.bits, NULL);
-    qc_record_accumulator(&j->r, j->best->network, samples ? counted(j) : NULL,
-                          !s->eval                  ? data
-                          : s->options->data.metric ? s->options->data.metric
-                                                    : eval_name(j),
-                          samples);
 }
 
 /* Puts in files and hashes of the inputs; without samples those of the statistics stand for the data. Statistics in
@@ -333,17 +304,6 @@ static bool record_inputs(struct qc_job *j, struct qc_status *st)
     return true;
 }
 
-/* Puts in the results for --min-sqnr and --max-nll. --max-drop needs none: the record has the accuracy anyhow. */
-static void record_demand(struct qc_job *j)
-{
-    const struct qc_demand *d = &j->demand;
-    if (isnan(d->min_sqnr) && isnan(d->max_nll)) return;
-    qc_json_set(j->r.record, "demand",
-                QC_JSON("met %hhd min_sqnr %g sqnr_db %g output %s file %s samples %zu max_nll %g nll %g",
-                        qc_demand_met(d, &j->has), d->min_sqnr, j->has.sqnr_db, j->has.output, d->file,
-                        qc_demand_samples(d), d->max_nll, isnan(d->max_nll) ? (double)NAN : j->has.metric.nll));
-}
-
 /* Returns the options that make the network, for the report: with those that --benchmark has found. */
 static const struct qc_options *told_options(const struct qc_job *j)
 {
@@ -367,8 +327,27 @@ static bool describe_network(struct qc_job *j, struct qc_status *st)
     if (qc_measures_accuracy(j->setup))
         qc_record_accuracy(r->record, &j->demand.fp32, &j->has.metric,
                            j->setup->options->data.metric ? j->setup->options->data.metric : eval_name(j));
-    record_demand(j);
-    record_accumulator(j);
+    /* Put in the results for --min-sqnr and --max-nll. --max-drop needs none: the record has the accuracy anyhow. */
+    const struct qc_demand *d = &j->demand;
+    const size_t demanded = d->trials ? qc_trials_units(d->trials) * qc_dataset_unit_samples(d->data) : 0;
+    if (!isnan(d->min_sqnr) || !isnan(d->max_nll))
+        qc_json_set(j->r.record, "demand",
+                    QC_JSON("met %hhd min_sqnr %g sqnr_db %g output %s file %s samples %zu max_nll %g nll %g",
+                            qc_demand_met(d, &j->has), d->min_sqnr, j->has.sqnr_db, j->has.output, d->file, demanded,
+                            d->max_nll, isnan(d->max_nll) ? (double)NAN : j->has.metric.nll));
+    const struct qc_setup *s = j->setup;
+    const struct qc_overflows none = {0};
+    const size_t samples = s->eval ? j->demand.fp32.samples : j->measurement ? j->measurement->samples : 0;
+    const char *data = s->data                     ? qc_dataset_file(s->data)
+                       : qc_has_statistics(&j->in) ? qc_statistics_name(&j->in)
+                                                   : NULL;
+    qc_warn_overflows(j->best->warnings, counted(j) ? counted(j) : &none,
+                      j->best->scheme.settings->plan.accumulator.bits, NULL);
+    qc_record_accumulator(&j->r, j->best->network, samples ? counted(j) : NULL,
+                          !s->eval                  ? data
+                          : s->options->data.metric ? s->options->data.metric
+                                                    : eval_name(j),
+                          samples);
     qc_record_scaled(r->record, net);
     qc_record_centred(r->record, net);
     qc_record_network(r, net, sized ? sized : net->produced, j->measurement);
@@ -376,27 +355,24 @@ static bool describe_network(struct qc_job *j, struct qc_status *st)
     return qc_record_sample_facts(r, j->setup, j->setup->eval ? j->demand.fp32.classes : 0, st);
 }
 
-/* Warns if accuracy collapses on --eval although the outputs are good on --data: their samples differ. */
-static void warn_of_collapse(const struct qc_job *j)
-{
-    static const double points = 10, good_db = 20;
-    const struct qc_metric *real = &j->demand.fp32, *now = &j->has.metric;
-    const double least = j->calibrated_db;
-    if (!j->setup->eval || !j->measurement || real->kind != QC_METRIC_TOP1) return;
-    if (!(qc_metric_drop(real, now) > points) || least < good_db || isinf(least)) return;
-    qc_json_set(j->r.record, "samples_differ", QC_JSON("calibrated_sqnr_db %g", least));
-    qc_warn(j->best->warnings,
-            "accuracy on %s falls from %.2f to %.2f %%, though the outputs have %.1f dB on %s: their samples differ; "
-            "calibrate with samples like those of use, prepared in the same way",
-            eval_name(j), 100 * real->value, 100 * now->value, least, qc_dataset_file(j->setup->data));
-}
-
 /* Finds advice, and completes the record but for what is written. */
 static bool advise(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_warnings *w = j->best->warnings;
     struct qc_ideas ideas = {.count = 0};
-    warn_of_collapse(j);
+    /* Warn if accuracy collapses on --eval although the outputs are good on --data: their samples differ. */
+    static const double points = 10, good_db = 20;
+    const struct qc_metric *real = &j->demand.fp32, *now = &j->has.metric;
+    const double least = j->calibrated_db;
+    if (j->setup->eval && j->measurement && real->kind == QC_METRIC_TOP1 && qc_metric_drop(real, now) > points &&
+        least >= good_db && !isinf(least)) {
+        qc_json_set(j->r.record, "samples_differ", QC_JSON("calibrated_sqnr_db %g", least));
+        qc_warn(
+            j->best->warnings,
+            "accuracy on %s falls from %.2f to %.2f %%, though the outputs have %.1f dB on %s: their samples differ; "
+            "calibrate with samples like those of use, prepared in the same way",
+            eval_name(j), 100 * real->value, 100 * now->value, least, qc_dataset_file(j->setup->data));
+    }
     if (!qc_json_is_whole(j->r.record)) return qc_fail_memory(st, 1); /* advice reads it */
     if (!qc_fill_advice(&j->r, &ideas, j->best, j->measurement, j->sensitivity, st) ||
         !qc_body_layers(&j->r, j->best->network, st) ||
@@ -420,12 +396,7 @@ static bool begin_job(struct qc_job *j, const struct qc_options *o, const struct
     j->told = j->best->quiet;
     if (listener) j->told.done = listener->pass_done;
     if (listener) j->told.user = listener->user;
-    return true;
-}
-
-/* Lists the inputs, and fails if an output named so far is one of them. */
-static bool check_files(struct qc_job *j, const struct qc_options *o, struct qc_status *st)
-{
+    /* List the inputs, and fail if an output named so far is one of them. */
     const struct qc_model_source *m = &j->in.model;
     struct qc_file_list checkpoint = {.arena = j->best->arena};
     j->inputs.arena = j->best->arena;
@@ -441,7 +412,7 @@ bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc
     if (!j) return qc_fail_memory(st, sizeof *j);
     j->started = qc_seconds();
     j->in = *in;
-    const bool ok = qc_record_begin(&j->r, st) && begin_job(j, o, listener, st) && check_files(j, o, st);
+    const bool ok = qc_record_begin(&j->r, st) && begin_job(j, o, listener, st);
     return QC_HAND_OVER(ok, out, j, qc_job_free);
 }
 
@@ -523,19 +494,6 @@ bool qc_job_run(struct qc_job *j, struct qc_status *st)
     return ok || qc_where_in_job(&j->in, st);
 }
 
-/* Makes room for one more written file. */
-static bool grow_files(struct qc_job *j, struct qc_status *st)
-{
-    const size_t room = j->file_count ? 2 * j->file_count : 4;
-    if (j->file_count < j->file_room) return true;
-    struct written_file *files = QC_NEW_ARRAY(j->best->arena, struct written_file, room, st);
-    if (!files) return false;
-    if (j->file_count) memcpy(files, j->files, j->file_count * sizeof *files);
-    j->files = files;
-    j->file_room = room;
-    return true;
-}
-
 bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_status *st)
 {
     const struct qc_network *net = j->best->network;
@@ -548,10 +506,18 @@ bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_s
     if (!a) return qc_fail_memory(st, 1);
     while (at < j->file_count && !qc_same_file(j->files[at].name, path)) at++;
     const char *name = at < j->file_count ? j->files[at].name : qc_arena_strdup(j->best->arena, path, st);
-    if (!name || !qc_file_list_add_model(&outputs, path, st) || !qc_file_list_apart(&outputs, &j->inputs, st) ||
-        !grow_files(j, st) ||
-        !qc_export_file(&bytes, path, j->setup->exporters[format], &source, net->lowered[format], st))
+    if (!name || !qc_file_list_add_model(&outputs, path, st) || !qc_file_list_apart(&outputs, &j->inputs, st))
         return false;
+    /* Make room for one more written file. */
+    const size_t room = j->file_count ? 2 * j->file_count : 4;
+    if (j->file_count >= j->file_room) {
+        struct written_file *files = QC_NEW_ARRAY(j->best->arena, struct written_file, room, st);
+        if (!files) return false;
+        if (j->file_count) memcpy(files, j->files, j->file_count * sizeof *files);
+        j->files = files;
+        j->file_room = room;
+    }
+    if (!qc_export_file(&bytes, path, j->setup->exporters[format], &source, net->lowered[format], st)) return false;
     j->file_count += at == j->file_count;
     j->files[at] = (struct written_file){name, bytes};
     j->exporting += qc_seconds() - t0;
@@ -579,24 +545,22 @@ const struct qc_report *qc_job_report(const struct qc_job *j)
     return &j->r;
 }
 
-/* Returns a written file; with "data" if weights are in a file beside it, of which "bytes" has both. */
-static struct qc_json *written(const struct written_file *file)
-{
-    struct qc_json *o = QC_JSON("file %s bytes %zu", file->name, file->bytes);
-    char beside[4096];
-    struct stat model, data;
-    const int n = snprintf(beside, sizeof beside, "%s.data", file->name);
-    if (n > 0 && (size_t)n < sizeof beside && stat(file->name, &model) == 0 && stat(beside, &data) == 0 &&
-        (size_t)model.st_size + (size_t)data.st_size == file->bytes)
-        qc_json_put(o, "data %s data_bytes %zu", beside, (size_t)data.st_size);
-    return o;
-}
-
 bool qc_job_record(struct qc_json **out, const struct qc_job *j, struct qc_status *st)
 {
     struct qc_json *o = qc_json_copy(j->r.record), *files = qc_json_array(),
                    *timing = qc_json_copy(qc_json_get(o, "timing"));
-    for (size_t i = 0; i < j->file_count; i++) qc_json_add(files, written(&j->files[i]));
+    for (size_t i = 0; i < j->file_count; i++) {
+        /* A written file; with "data" if weights are in a file beside it, of which "bytes" has both. */
+        const struct written_file *file = &j->files[i];
+        struct qc_json *one = QC_JSON("file %s bytes %zu", file->name, file->bytes);
+        char beside[4096];
+        struct stat model, data;
+        const int n = snprintf(beside, sizeof beside, "%s.data", file->name);
+        if (n > 0 && (size_t)n < sizeof beside && stat(file->name, &model) == 0 && stat(beside, &data) == 0 &&
+            (size_t)model.st_size + (size_t)data.st_size == file->bytes)
+            qc_json_put(one, "data %s data_bytes %zu", beside, (size_t)data.st_size);
+        qc_json_add(files, one);
+    }
     qc_json_set(o, "files", files);
     qc_json_put(timing, "total_seconds %g export_seconds %g", qc_seconds() - j->started,
                 qc_json_find_number(timing, "export_seconds") + j->exporting);

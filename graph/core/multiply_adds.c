@@ -25,25 +25,22 @@ bool qc_multiplies(enum qc_op op)
     return qc_op_info(op)->affine == QC_AFFINE_PRODUCT || qc_is_recurrent(op) || op == QC_OP_MatMulInteger;
 }
 
-/* A free batch counts as 1. */
-static bool recurrent(uint64_t *out, const struct qc_graph *g, const struct qc_node *n)
-{
-    struct qc_status unknown = QC_STATUS_INIT;
-    struct qc_recurrent r;
-    if (!qc_recurrent_of(&r, g, n, &unknown) || r.steps < 0 || r.input < 0 || r.hidden < 0) return false;
-    int64_t product = r.batch < 0 ? 1 : r.batch, depth;
-    const int64_t factors[] = {r.steps, r.directions, r.gates, r.hidden};
-    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
-        if (!qc_mul_i64(&product, product, factors[i])) return false;
-    if (!qc_add_i64(&depth, r.input, r.hidden) || !qc_mul_i64(&product, product, depth)) return false;
-    *out = (uint64_t)product;
-    return true;
-}
-
 bool qc_multiply_adds(uint64_t *out, const struct qc_graph *g, qc_id node)
 {
     const struct qc_node *n = &g->nodes[node];
-    if (qc_is_recurrent(n->op)) return recurrent(out, g, n);
+    if (qc_is_recurrent(n->op)) {
+        /* A free batch counts as 1. */
+        struct qc_status unknown = QC_STATUS_INIT;
+        struct qc_recurrent r;
+        if (!qc_recurrent_of(&r, g, n, &unknown) || r.steps < 0 || r.input < 0 || r.hidden < 0) return false;
+        int64_t product = r.batch < 0 ? 1 : r.batch, depth;
+        const int64_t factors[] = {r.steps, r.directions, r.gates, r.hidden};
+        for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+            if (!qc_mul_i64(&product, product, factors[i])) return false;
+        if (!qc_add_i64(&depth, r.input, r.hidden) || !qc_mul_i64(&product, product, depth)) return false;
+        *out = (uint64_t)product;
+        return true;
+    }
     const struct qc_shape *x = &qc_value(g, n->inputs[0])->type.shape, *w = &qc_value(g, n->inputs[1])->type.shape;
     bool transposed = n->op == QC_OP_ConvTranspose;
     uint64_t y, all;
@@ -102,51 +99,25 @@ static bool small_float(const struct qc_graph *g, qc_id value)
     return t->qparams != QC_REAL && qc_is_small_float(g->qparams_of[t->qparams].dtype);
 }
 
-enum share_of { OF_INT8, OF_INT8_STORED, OF_INTEGERS, OF_SMALL_FLOATS, OF_BLOCKS };
-
-static bool counts(const struct qc_graph *g, qc_id product, enum share_of of)
+double qc_product_share(const struct qc_graph *g, enum qc_product_kind kind)
 {
-    const struct qc_node *n = &g->nodes[product], *from = qc_node_of(g, n->inputs[0]);
-    const unsigned bits = of == OF_INTEGERS ? 32 : 8;
-    if (of == OF_BLOCKS) return from && from->op == QC_OP_RoundInBlocks;
-    if (of == OF_SMALL_FLOATS) return small_float(g, n->inputs[0]) && small_float(g, n->inputs[1]);
-    return n->op == QC_OP_MatMulInteger || (narrow(g, n->inputs[0], bits) && narrow(g, n->inputs[1], bits) &&
-                                            !(of == OF_INT8_STORED && qc_is_stored_wide(g, product)));
-}
-
-static double share(const struct qc_graph *g, enum share_of of)
-{
+    const unsigned bits = kind == QC_PRODUCT_INTEGERS ? 32 : 8;
     uint64_t all = 0, counted = 0;
     for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
         uint64_t one;
-        if (!qc_multiplies(g->nodes[id].op)) continue;
+        if (!qc_multiplies(n->op)) continue;
         if (!qc_multiply_adds(&one, g, id) || __builtin_add_overflow(all, one, &all)) return (double)NAN;
-        if (counts(g, id, of)) counted += one;
+        const struct qc_node *from = qc_node_of(g, n->inputs[0]);
+        bool counts;
+        if (kind == QC_PRODUCT_BLOCKS)
+            counts = from && from->op == QC_OP_RoundInBlocks;
+        else if (kind == QC_PRODUCT_SMALL_FLOATS)
+            counts = small_float(g, n->inputs[0]) && small_float(g, n->inputs[1]);
+        else
+            counts = n->op == QC_OP_MatMulInteger || (narrow(g, n->inputs[0], bits) && narrow(g, n->inputs[1], bits) &&
+                                                      !(kind == QC_PRODUCT_INT8_STORED && qc_is_stored_wide(g, id)));
+        if (counts) counted += one;
     }
     return all ? (double)counted / (double)all : (double)NAN;
-}
-
-double qc_int8_share(const struct qc_graph *g)
-{
-    return share(g, OF_INT8);
-}
-
-double qc_int8_share_stored(const struct qc_graph *g)
-{
-    return share(g, OF_INT8_STORED);
-}
-
-double qc_integer_share(const struct qc_graph *g)
-{
-    return share(g, OF_INTEGERS);
-}
-
-double qc_small_float_share(const struct qc_graph *g)
-{
-    return share(g, OF_SMALL_FLOATS);
-}
-
-double qc_block_share(const struct qc_graph *g)
-{
-    return share(g, OF_BLOCKS);
 }

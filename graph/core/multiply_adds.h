@@ -13,18 +13,17 @@ bool qc_multiplies(enum qc_op op);
    the product overflows. */
 bool qc_multiply_adds(uint64_t *out, const struct qc_graph *g, qc_id node);
 
-/* Returns the share, 0 to 1, of the graph's multiply-adds whose two factors have at most 8 bits. Returns NaN if
-   there are none or if some counts are unknown. */
-double qc_int8_share(const struct qc_graph *g);
-/* The same for integers of any width. */
-double qc_integer_share(const struct qc_graph *g);
-/* The same for products in float32 whose two factors are floats of at most 8 bits. */
-double qc_small_float_share(const struct qc_graph *g);
-/* The same for products in float32 whose first factor is rounded in blocks. */
-double qc_block_share(const struct qc_graph *g);
-/* The same for a runtime whose integer kernels also store 8 bits: a product whose result is stored wider counts as
-   float. */
-double qc_int8_share_stored(const struct qc_graph *g);
+enum qc_product_kind {
+    QC_PRODUCT_INT8,        /* both factors have at most 8 bits */
+    QC_PRODUCT_INT8_STORED, /* the same for a runtime whose integer kernels also store 8 bits: a product whose result is
+                               stored wider counts as float */
+    QC_PRODUCT_INTEGERS,    /* both factors are integers of any width */
+    QC_PRODUCT_SMALL_FLOATS, /* in float32, and both factors are floats of at most 8 bits */
+    QC_PRODUCT_BLOCKS        /* in float32, and the first factor is rounded in blocks */
+};
+/* Returns the share, 0 to 1, that products of a kind have of the graph's multiply-adds. Returns NaN if there are none
+   or if some counts are unknown. */
+double qc_product_share(const struct qc_graph *g, enum qc_product_kind kind);
 /* Returns whether the accumulator of a product is stored in more than 8 bits, directly or after further ops on
    accumulators. */
 bool qc_is_stored_wide(const struct qc_graph *g, qc_id product);

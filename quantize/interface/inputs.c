@@ -59,11 +59,6 @@ void qc_progress_end(struct qc_progress *p)
     tell_listener(p, NULL, 0, 0);
 }
 
-void qc_progress_saves(struct qc_progress *p)
-{
-    if (p && p->saves) p->saves(p->user);
-}
-
 bool qc_progress_check(struct qc_progress *p, struct qc_status *st)
 {
     return tell_listener(p, NULL, 0, 0) || qc_fail(st, QC_INTERRUPTED, "interrupted");

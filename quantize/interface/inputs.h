@@ -37,7 +37,6 @@ void qc_progress_phase(struct qc_progress *p, const char *fmt, ...) QC_PRINTF(2,
 bool qc_progress_step(void *user, size_t done, size_t count);
 
 void qc_progress_end(struct qc_progress *p);
-void qc_progress_saves(struct qc_progress *p);
 
 /* Call between phases. Fails with QC_INTERRUPTED if the job is to stop. */
 bool qc_progress_check(struct qc_progress *p, struct qc_status *st);

@@ -8,30 +8,12 @@
 #include "calib/weights/round_weights.h"
 #include "quantize/make/make.h"
 
-/* Fits ranges to narrow accumulators. With statistics alone the data are NULL and sums are not observed. */
-static bool fit_accumulators(struct qc_network *net, struct qc_status *st)
-{
-    if (net->scheme.settings->plan.accumulator.bits % 32 == 0) return true;
-    qc_progress_phase(net->setup->progress, "fitting accumulators");
-    bool ok = qc_fit_accumulators(net->calibration, net->simulated, net->setup->data, net->scheme.settings, st);
-    qc_progress_end(net->setup->progress);
-    return ok;
-}
-
 /* ---- Rounding to nearest, and rounding that --method auto has done ---- */
 
 bool qc_network_store_nearest(struct qc_graph **out, const struct qc_network *net, struct qc_status *st)
 {
     const enum qc_constant_forms forms = net->scheme.options->run.memory_limit ? QC_FORMS_NOT_KEPT : QC_FORMS_KEPT;
     return qc_store_weights(out, net->simulated, forms, qc_evaluate, st);
-}
-
-static bool same_scales(const struct qc_qparams *a, const struct qc_qparams *b)
-{
-    bool same = a->count == b->count;
-    for (size_t i = 0; same && i < a->count; i++)
-        same = !(a->scale[i] < b->scale[i] || a->scale[i] > b->scale[i]) && a->zero_point[i] == b->zero_point[i];
-    return same;
 }
 
 /* Takes over the weights that --method auto rounded, since their grid does not depend on the ranges of activations. If
@@ -43,7 +25,14 @@ static bool network_take_rounded(bool *taken, struct qc_network *net, struct qc_
     *taken = m && m->rounded;
     for (qc_id s = 1; *taken && s <= net->simulated->qparams_count; s++) {
         const struct qc_qparams *q = &net->simulated->qparams_of[s];
-        if (q->is_weight && q->state == QC_QPARAMS_BOUND) *taken = same_scales(q, &m->rounded->qparams_of[s]);
+        if (q->is_weight && q->state == QC_QPARAMS_BOUND) {
+            const struct qc_qparams *b = &m->rounded->qparams_of[s];
+            bool same = q->count == b->count;
+            for (size_t i = 0; same && i < q->count; i++)
+                same =
+                    !(q->scale[i] < b->scale[i] || q->scale[i] > b->scale[i]) && q->zero_point[i] == b->zero_point[i];
+            *taken = same;
+        }
     }
     for (qc_id s = 1; *taken && s <= net->simulated->qparams_count; s++) {
         const struct qc_qparams *q = &net->simulated->qparams_of[s];
@@ -62,28 +51,6 @@ static bool network_take_rounded(bool *taken, struct qc_network *net, struct qc_
 
 /* ---- The network without --propagate ---- */
 
-/* Makes it from the statistics of the float network: net->unpropagated. net->simulated is unbound before and after.
-   rounding: how weights are rounded; NULL: to nearest. */
-static bool make_plain(struct qc_network *net, const struct qc_round_weights_options *rounding, struct qc_status *st)
-{
-    struct qc_plain *plain = net->unpropagated = calloc(1, sizeof *plain);
-    bool taken = false;
-    if (!plain) return qc_fail_memory(st, sizeof *plain);
-    const bool ok = qc_choose(&plain->calibration, net->simulated, net->evidence->statistics,
-                              qc_dataset_file(net->setup->data), &net->scheme.calibration, st) &&
-                    qc_keep_target_limits(net->simulated, net->scheme.options->graph.runs_on, st) &&
-                    network_take_rounded(&taken, net, st) &&
-                    (taken || (rounding ? qc_round_weights(&net->weight_rounding, &net->rounded, net->simulated,
-                                                           qc_network_moments(net), rounding, st)
-                                        : qc_network_store_nearest(&net->rounded, net, st)));
-    plain->simulated = net->simulated;
-    plain->rounded = net->rounded;
-    plain->weight_rounding = net->weight_rounding;
-    net->simulated = net->rounded = NULL;
-    net->weight_rounding = NULL;
-    return ok && qc_simulate(&net->simulated, net->partition, st);
-}
-
 void qc_network_exchange_plain(struct qc_network *net)
 {
     struct qc_plain *plain = net->unpropagated;
@@ -98,16 +65,6 @@ void qc_network_exchange_plain(struct qc_network *net)
     *plain = own;
 }
 
-void qc_plain_free(struct qc_plain *plain)
-{
-    if (!plain) return;
-    qc_calibration_free(plain->calibration);
-    qc_weight_rounding_free(plain->weight_rounding);
-    qc_graph_free(plain->rounded);
-    qc_graph_free(plain->simulated);
-    free(plain);
-}
-
 /* ---- Bind ---- */
 
 /* With --propagate: binds quantizers layer by layer, each on the outputs of those that are bound. */
@@ -115,8 +72,27 @@ static bool propagate(struct qc_network *net, struct qc_status *st)
 {
     const struct qc_round_weights_options r = qc_network_rounding(net);
     const bool rounds = qc_rounds_weights(net->scheme.settings);
-    if (qc_network_wants_ranges(net) && !make_plain(net, rounds && qc_network_moments(net) ? &r : NULL, st))
-        return false;
+    if (qc_network_wants_ranges(net)) {
+        /* Make it from the statistics of the float network: net->unpropagated. net->simulated is unbound before and
+           after. rounding: how weights are rounded; NULL: to nearest. */
+        const struct qc_round_weights_options *rounding = rounds && qc_network_moments(net) ? &r : NULL;
+        struct qc_plain *plain = net->unpropagated = calloc(1, sizeof *plain);
+        bool taken = false;
+        if (!plain) return qc_fail_memory(st, sizeof *plain);
+        const bool ok = qc_choose(&plain->calibration, net->simulated, net->evidence->statistics,
+                                  qc_dataset_file(net->setup->data), &net->scheme.calibration, st) &&
+                        qc_keep_target_limits(net->simulated, net->scheme.options->graph.runs_on, st) &&
+                        network_take_rounded(&taken, net, st) &&
+                        (taken || (rounding ? qc_round_weights(&net->weight_rounding, &net->rounded, net->simulated,
+                                                               qc_network_moments(net), rounding, st)
+                                            : qc_network_store_nearest(&net->rounded, net, st)));
+        plain->simulated = net->simulated;
+        plain->rounded = net->rounded;
+        plain->weight_rounding = net->weight_rounding;
+        net->simulated = net->rounded = NULL;
+        net->weight_rounding = NULL;
+        if (!ok || !qc_simulate(&net->simulated, net->partition, st)) return false;
+    }
     if (rounds && !qc_weight_rounder_new(&net->weight_rounder, net->simulated, qc_network_moments(net), &r, st))
         return false;
     const struct qc_sequential_options o = {.calibration = &net->scheme.calibration,
@@ -135,25 +111,26 @@ static bool propagate(struct qc_network *net, struct qc_status *st)
     return true;
 }
 
-static bool bind_all(struct qc_network *net, struct qc_status *st)
+/* Makes g the rounded graph, unless it is NULL. */
+static void take(struct qc_network *net, struct qc_graph *g)
 {
-    return qc_choose(&net->calibration, net->simulated, net->evidence->statistics, qc_network_source(net),
-                     &net->scheme.calibration, st) &&
-           fit_accumulators(net, st);
+    if (!g) return;
+    qc_graph_free(net->rounded);
+    net->rounded = g;
 }
 
-static bool bind(struct qc_network *net, struct qc_status *st)
+bool qc_network_settle(struct qc_network *net, struct qc_status *st)
 {
-    if (!(net->scheme.options->method.propagate ? propagate(net, st) : bind_all(net, st))) return false;
-    if (!qc_keep_target_limits(net->simulated, net->scheme.options->graph.runs_on, st)) return false;
-    for (size_t i = 0; i < net->calibration->warnings.count; i++)
-        qc_warn(net->listener->warnings, "%s", net->calibration->warnings.lines[i]);
-    return true;
-}
-
-/* Warns once for all layers; the report has each. */
-static void warn_of_blocks(struct qc_network *net)
-{
+    /* Tie tables, which the file of another runtime than ONNX Runtime has twice (qc_lower_options), and shorten biases.
+     */
+    const struct qc_target *t = net->scheme.options->graph.runs_on;
+    struct qc_graph *g = NULL;
+    if (t->onnxruntime && !qc_tie_tables(&g, net->rounded, net->simulated, st)) return false;
+    take(net, g);
+    if (!qc_shorten_biases(&g, net->rounded, t, st)) return false;
+    take(net, g);
+    if (!net->weight_rounding) return true;
+    /* Warn once for all layers; the report has each. */
     size_t count = 0;
     const char *first = NULL;
     for (size_t i = 0; i < net->weight_rounding->count; i++) {
@@ -166,80 +143,6 @@ static void warn_of_blocks(struct qc_network *net)
                 "second moments of %zu layer%s ('%s' first) were taken in blocks of columns, because the layer is too "
                 "wide or --memory-limit too low; errors are not compensated across blocks",
                 count, count == 1 ? "" : "s", first);
-}
-
-/* Drops the second moments, which need most memory, unless networks may be made again: for a demand, for advice that is
-   asked for, or if moments are small for advice and changes that cost nothing. */
-static void drop_moments(struct qc_network *net)
-{
-    /* Networks of small models are made again in seconds. Their moments lie in a temporary file (a detector of 12 MB:
-       340 MB); to keep those of a ViT-B costs ten times the time and twice the memory. */
-    static const size_t small_model = (size_t)32 << 20, most[] = {(size_t)128 << 20, (size_t)1 << 30};
-    const size_t small = most[net->setup->model.graph->budget.model_bytes <= small_model];
-    const struct qc_options *o = net->scheme.options;
-    const struct qc_collection *c = net->evidence->statistics;
-    if (qc_options_repeats(o) || qc_has_statistics(net->setup->in) || net->setup->in->team ||
-        qc_collection_is_shared(c))
-        return;
-    const bool searches = o->method.advice == QC_ADVISE_AUTO || o->method.effort != QC_EFFORT_LOW;
-    if (o->method.advice == QC_ADVISE_ON ||
-        (searches && qc_memory_ample(net) && qc_second_moments_bytes(c->second_moments) <= small))
-        return;
-    qc_evidence_drop_moments(net->evidence);
-    net->scheme.calibration.second_moments = NULL;
-}
-
-static bool round_weights(struct qc_network *net, struct qc_status *st)
-{
-    const bool rounds = qc_rounds_weights(net->scheme.settings),
-               nearest = !rounds || !net->evidence->statistics->second_moments;
-    if (nearest && rounds && qc_has_statistics(net->setup->in)) /* else the summary and the report say so */
-        qc_warn(net->listener->warnings,
-                "weights are rounded to nearest and biases are not corrected: %s holds no second moments "
-                "(--second-moments off); collect again",
-                qc_statistics_name(net->setup->in));
-    const struct qc_round_weights_options r = qc_network_rounding(net);
-    bool taken = false;
-    if (!net->weight_rounder && (nearest || net->scheme.settings->plan.accumulator.bits % 32 == 0) &&
-        !network_take_rounded(&taken, net, st))
-        return false;
-    if (taken) return true;
-    if (nearest) return qc_network_store_nearest(&net->rounded, net, st);
-    qc_progress_phase(net->setup->progress, "rounding weights");
-    const bool ok =
-        net->weight_rounder
-            ? qc_weight_rounder_finish(&net->weight_rounding, &net->rounded, net->weight_rounder, st)
-            : qc_round_weights(&net->weight_rounding, &net->rounded, net->simulated, qc_network_moments(net), &r, st);
-    qc_progress_end(net->setup->progress);
-    return ok;
-}
-
-/* Makes g the rounded graph, unless it is NULL. */
-static void take(struct qc_network *net, struct qc_graph *g)
-{
-    if (!g) return;
-    qc_graph_free(net->rounded);
-    net->rounded = g;
-}
-
-/* Ties tables, which the file of another runtime than ONNX Runtime has twice (qc_lower_options), and shortens biases.
- */
-static bool suit_target(struct qc_network *net, struct qc_status *st)
-{
-    const struct qc_target *t = net->scheme.options->graph.runs_on;
-    struct qc_graph *g = NULL;
-    if (t->onnxruntime && !qc_tie_tables(&g, net->rounded, net->simulated, st)) return false;
-    take(net, g);
-    if (!qc_shorten_biases(&g, net->rounded, t, st)) return false;
-    take(net, g);
-    return true;
-}
-
-bool qc_network_settle(struct qc_network *net, struct qc_status *st)
-{
-    if (!suit_target(net, st)) return false;
-    if (!net->weight_rounding) return true;
-    warn_of_blocks(net);
     size_t outputs = 0, bounded = 0;
     for (size_t i = 0; i < net->weight_rounding->count; i++) {
         outputs += net->weight_rounding->layers[i].outputs;
@@ -250,12 +153,67 @@ bool qc_network_settle(struct qc_network *net, struct qc_status *st)
                 "%zu of %zu output channels of weights are rounded to nearest, or their biases corrected in part; "
                 "otherwise accumulators of %u bits could overflow",
                 bounded, outputs, net->scheme.settings->plan.accumulator.bits);
-    drop_moments(net);
+    /* Drop the second moments, which need most memory, unless networks may be made again: for a demand, for advice that
+       is asked for, or if moments are small for advice and changes that cost nothing. */
+    /* Networks of small models are made again in seconds. Their moments lie in a temporary file (a detector of 12 MB:
+       340 MB); to keep those of a ViT-B costs ten times the time and twice the memory. */
+    static const size_t small_model = (size_t)32 << 20, most[] = {(size_t)128 << 20, (size_t)1 << 30};
+    const size_t small = most[net->setup->model.graph->budget.model_bytes <= small_model];
+    const struct qc_options *o = net->scheme.options;
+    const struct qc_collection *c = net->evidence->statistics;
+    if (qc_options_repeats(o) || qc_has_statistics(net->setup->in) || net->setup->in->team ||
+        qc_collection_is_shared(c))
+        return true;
+    const bool searches = o->method.advice == QC_ADVISE_AUTO || o->method.effort != QC_EFFORT_LOW;
+    if (o->method.advice == QC_ADVISE_ON ||
+        (searches && qc_memory_ample(net) && qc_second_moments_bytes(c->second_moments) <= small))
+        return true;
+    qc_second_moments_free(net->evidence->statistics->second_moments);
+    net->evidence->statistics->second_moments = NULL;
+    net->evidence->moments_dropped = true;
+    net->scheme.calibration.second_moments = NULL;
     return true;
 }
 
 bool qc_network_bind(struct qc_network *net, struct qc_status *st)
 {
-    return bind(net, st) && qc_network_passed(net, QC_PASS_bind, net->simulated, net->simulated, st) &&
-           round_weights(net, st) && qc_network_passed(net, QC_PASS_round, net->simulated, net->rounded, st);
+    const bool propagates = net->scheme.options->method.propagate;
+    if (propagates ? !propagate(net, st)
+                   : !qc_choose(&net->calibration, net->simulated, net->evidence->statistics, qc_network_source(net),
+                                &net->scheme.calibration, st))
+        return false;
+    const bool narrow = net->scheme.settings->plan.accumulator.bits % 32 != 0;
+    bool ok = true;
+    if (narrow && !propagates) {
+        /* Fit ranges to narrow accumulators. With statistics alone the data are NULL and sums are not observed. */
+        qc_progress_phase(net->setup->progress, "fitting accumulators");
+        ok = qc_fit_accumulators(net->calibration, net->simulated, net->setup->data, net->scheme.settings, st);
+        qc_progress_end(net->setup->progress);
+        if (!ok) return false;
+    }
+    if (!qc_keep_target_limits(net->simulated, net->scheme.options->graph.runs_on, st)) return false;
+    for (size_t i = 0; i < net->calibration->warnings.count; i++)
+        qc_warn(net->listener->warnings, "%s", net->calibration->warnings.lines[i]);
+    if (!qc_network_passed(net, QC_PASS_bind, net->simulated, net->simulated, st)) return false;
+    const bool rounds = qc_rounds_weights(net->scheme.settings),
+               nearest = !rounds || !net->evidence->statistics->second_moments;
+    if (nearest && rounds && qc_has_statistics(net->setup->in)) /* else the summary and the report say so */
+        qc_warn(net->listener->warnings,
+                "weights are rounded to nearest and biases are not corrected: %s holds no second moments "
+                "(--second-moments off); collect again",
+                qc_statistics_name(net->setup->in));
+    const struct qc_round_weights_options r = qc_network_rounding(net);
+    bool taken = false;
+    if (!net->weight_rounder && (nearest || !narrow) && !network_take_rounded(&taken, net, st)) return false;
+    if (!taken && nearest)
+        ok = qc_network_store_nearest(&net->rounded, net, st);
+    else if (!taken) {
+        qc_progress_phase(net->setup->progress, "rounding weights");
+        ok = net->weight_rounder
+                 ? qc_weight_rounder_finish(&net->weight_rounding, &net->rounded, net->weight_rounder, st)
+                 : qc_round_weights(&net->weight_rounding, &net->rounded, net->simulated, qc_network_moments(net), &r,
+                                    st);
+        qc_progress_end(net->setup->progress);
+    }
+    return ok && qc_network_passed(net, QC_PASS_round, net->simulated, net->rounded, st);
 }

@@ -29,18 +29,6 @@ struct rehearsal {
     struct qc_graph **lowered; /* [p->setup->format_count] */
 };
 
-/* Returns the number of scales of a quantizer, from the shape and axis of one of its values. */
-static size_t channels(const struct qc_graph *g, const struct qc_stored_values *stored, qc_id quantizer)
-{
-    if (!g->qparams_of[quantizer].per_channel) return 1;
-    for (size_t i = stored->first[quantizer]; i < stored->first[quantizer + 1]; i++) {
-        const struct qc_type *t = &g->values[stored->value[i]].type;
-        if (t->axis >= 0 && t->axis < t->shape.rank)
-            return qc_scale_layout_of(&g->qparams_of[quantizer], &t->shape, t->axis).count;
-    }
-    return 1;
-}
-
 /* Fails if the limit has no room for `times` copies of g. The job makes the same graphs, so it would fail later. */
 static bool has_room_for_copies(const struct qc_network *net, const struct qc_graph *g, size_t times,
                                 struct qc_status *st)
@@ -61,10 +49,16 @@ static bool bind(struct qc_graph *g, struct qc_status *st)
     bool ok = a ? qc_stored_values_of(&stored, g, a, st) : qc_fail_memory(st, 1);
     for (qc_id s = 1; ok && s <= g->qparams_count; s++) {
         if (g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER) continue;
-        const size_t n = channels(g, &stored, s);
+        /* The number of scales follows from the shape and axis of one of the values. */
+        size_t n = 1, i = g->qparams_of[s].per_channel ? stored.first[s] : stored.first[s + 1];
+        for (bool found = false; !found && i < stored.first[s + 1]; i++) {
+            const struct qc_type *t = &g->values[stored.value[i]].type;
+            found = t->axis >= 0 && t->axis < t->shape.rank;
+            if (found) n = qc_scale_layout_of(&g->qparams_of[s], &t->shape, t->axis).count;
+        }
         float *scale = malloc(n * sizeof *scale);
         int32_t *zero = calloc(n, sizeof *zero);
-        for (size_t i = 0; scale && i < n; i++) scale[i] = 0.01f + 1e-5f * (float)s;
+        for (size_t k = 0; scale && k < n; k++) scale[k] = 0.01f + 1e-5f * (float)s;
         ok = scale && zero ? qc_graph_bind_quantizer(g, s, n, scale, zero, st) : qc_fail_memory(st, n * sizeof *scale);
         free(scale);
         free(zero);
@@ -75,22 +69,6 @@ static bool bind(struct qc_graph *g, struct qc_status *st)
 /* Lowering makes two larger graphs at a time: scales and zero points are nodes, and operators share no weights.
    Measured on 8,000 convolutions with the same weights. */
 enum { LOWERED = 7 };
-
-static bool rehearse(struct rehearsal *r, const struct qc_network *net, struct qc_status *st)
-{
-    bool ok = has_room_for_copies(net, net->simulated, 1, st) && qc_graph_copy(&r->bound, net->simulated, st);
-    if (ok) r->bound->budget = r->budget; /* graphs made from it inherit the budget */
-    ok = ok && bind(r->bound, st) && has_room_for_copies(net, r->bound, 1, st) &&
-         qc_propagate_qdq(&r->expanded, r->bound, net->setup->rules, net->scheme.partition.one_scale_joins, st) &&
-         has_room_for_copies(net, r->expanded, 1, st) && qc_fold(&r->folded, r->expanded, net->setup->fold_rules, st) &&
-         has_room_for_copies(net, r->folded, 1, st) && qc_to_integer(&r->produced, r->folded, qc_evaluate, st) &&
-         (r->lowered = QC_NEW_ARRAY(net->arena, struct qc_graph *, net->setup->format_count, st)) != NULL;
-    for (size_t i = 0; ok && i < net->setup->format_count; i++)
-        ok = !net->setup->exporters[i]->lower ||
-             (has_room_for_copies(net, r->produced, LOWERED, st) &&
-              net->setup->exporters[i]->lower(&r->lowered[i], r->produced, NULL, st));
-    return ok;
-}
 
 enum counting { ALL, HELD /* in memory */ };
 
@@ -150,10 +128,19 @@ bool qc_memory_plan(struct qc_network *net, struct qc_status *st)
     size_t most = 0, propagating = 0, written = 0;
     unsigned workers;
     if (!limit) return true;
-    bool ok =
-        rehearse(&r, net, st) && run_bytes(&most, &r, net, st) &&
-        (!net->scheme.options->method.propagate ||
-         qc_sequential_bytes(&propagating, net->simulated, net->setup->data, &net->scheme.calibration, &r.budget, st));
+    bool ok = has_room_for_copies(net, net->simulated, 1, st) && qc_graph_copy(&r.bound, net->simulated, st);
+    if (ok) r.bound->budget = r.budget; /* graphs made from it inherit the budget */
+    ok = ok && bind(r.bound, st) && has_room_for_copies(net, r.bound, 1, st) &&
+         qc_propagate_qdq(&r.expanded, r.bound, net->setup->rules, net->scheme.partition.one_scale_joins, st) &&
+         has_room_for_copies(net, r.expanded, 1, st) && qc_fold(&r.folded, r.expanded, net->setup->fold_rules, st) &&
+         has_room_for_copies(net, r.folded, 1, st) && qc_to_integer(&r.produced, r.folded, qc_evaluate, st) &&
+         (r.lowered = QC_NEW_ARRAY(net->arena, struct qc_graph *, net->setup->format_count, st)) != NULL;
+    for (size_t i = 0; ok && i < net->setup->format_count; i++)
+        ok = !net->setup->exporters[i]->lower || (has_room_for_copies(net, r.produced, LOWERED, st) &&
+                                                  net->setup->exporters[i]->lower(&r.lowered[i], r.produced, NULL, st));
+    ok = ok && run_bytes(&most, &r, net, st) &&
+         (!net->scheme.options->method.propagate ||
+          qc_sequential_bytes(&propagating, net->simulated, net->setup->data, &net->scheme.calibration, &r.budget, st));
     const size_t after = qc_resident_bytes(), weights = constant_bytes(net->simulated, HELD);
     for (size_t i = 0; ok && i < net->setup->format_count; i++) { /* files are made in memory, but external weights */
         const struct qc_graph *g = r.lowered[i] ? r.lowered[i] : r.produced;
@@ -251,7 +238,7 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
     if (named && (!qc_model_sha256(model, &s->in->model, st) || !qc_data_sha256(sha, &s->in->data, s->data, st)))
         return false;
     if (checkpoint) {
-        qc_progress_saves(s->progress);
+        if (s->progress && s->progress->saves) s->progress->saves(s->progress->user);
         how.save = save;
         how.save_user = (void *)(uintptr_t)o;
         how.save_seconds = SAVE_SECONDS;

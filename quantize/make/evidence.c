@@ -10,16 +10,6 @@
 #include "datasets/arrays/memory_data.h"
 #include "quantize/make/bodies.h"
 
-/* Copies given statistics, because a job modifies its own. */
-static bool copy(struct qc_collection **out, const struct qc_collection *c, struct qc_status *st)
-{
-    void *bytes = NULL;
-    size_t size = 0;
-    const bool ok = qc_statistics_encode(&bytes, &size, c, st) && qc_statistics_decode(out, bytes, size, st);
-    free(bytes);
-    return ok;
-}
-
 static bool check(const struct qc_collection *c, const struct qc_dataset *data, const struct qc_job_inputs *in,
                   struct qc_status *st)
 {
@@ -48,21 +38,20 @@ static bool load_statistics(struct qc_collection **out, const struct qc_dataset 
 {
     const struct qc_statistics_source *from = &in->statistics;
     struct qc_collection *c = NULL;
-    if (!(from->collection ? copy(&c, from->collection, st) : qc_statistics_load(&c, from->file, st))) return false;
+    void *bytes = NULL;
+    size_t size = 0;
+    /* A copy, because a job modifies its own statistics. */
+    const bool ok = from->collection ? qc_statistics_encode(&bytes, &size, from->collection, st) &&
+                                           qc_statistics_decode(&c, bytes, size, st)
+                                     : qc_statistics_load(&c, from->file, st);
+    free(bytes);
+    if (!ok) return false;
     if (check(c, data, in, st)) {
         *out = c;
         return true;
     }
     qc_collection_free(c);
     return qc_where(st, "%s", qc_statistics_name(in));
-}
-
-/* Returns true if advice may be tried, as far as is known at the beginning. */
-static bool may_advise(const struct qc_setup *s)
-{
-    const struct qc_options *o = s->options;
-    return o->method.advice != QC_ADVISE_OFF && qc_has_data(&s->in->data) && !s->in->team && !o->method.propagate &&
-           !o->demand.size;
 }
 
 /* Sets e->sizes, or NULL if they are not known. */
@@ -102,8 +91,12 @@ bool qc_evidence_new(struct qc_evidence **out, const struct qc_setup *s, struct 
     bool ok = true;
     if (in->statistics.file && !qc_budget_file(&s->model.graph->budget, in->statistics.file, 2, st))
         ok = qc_where(st, "%s", in->statistics.file); /* factor 2: the file, and the parsed statistics */
+    /* True if advice may be tried, as far as is known at the beginning. */
+    const struct qc_options *o = s->options;
+    const bool advises = o->method.advice != QC_ADVISE_OFF && qc_has_data(&s->in->data) && !s->in->team &&
+                         !o->method.propagate && !o->demand.size;
     ok = ok && (!qc_has_statistics(in) || load_statistics(&e->statistics, s->data, in, st)) && find_sizes(e, s, st) &&
-         (!may_advise(s) || qc_rounded_layers_new(&e->layers, s->budget, st));
+         (!advises || qc_rounded_layers_new(&e->layers, s->budget, st));
     return QC_HAND_OVER(ok, out, e, qc_evidence_free);
 }
 
@@ -116,10 +109,11 @@ static bool derive(struct qc_evidence **out, struct qc_evidence *from, bool few,
                               .steps = from->steps,
                               .sizes = from->sizes,
                               .sizes_of_eval = from->sizes_of_eval,
-                              .bodies = qc_body_set_ref(from->bodies),
+                              .bodies = from->bodies,
                               .run_bytes = from->run_bytes,
                               .memory_planned = from->memory_planned,
                               .collected = from->collected};
+    if (e->bodies) e->bodies->holders++;
     memcpy(e->float_times, from->float_times, sizeof e->float_times);
     return true;
 }
@@ -164,19 +158,6 @@ void qc_evidence_set_statistics(struct qc_evidence *e, struct qc_collection *sta
     e->moments_dropped = false;
 }
 
-void qc_evidence_drop_moments(struct qc_evidence *e)
-{
-    qc_second_moments_free(e->statistics->second_moments);
-    e->statistics->second_moments = NULL;
-    e->moments_dropped = true;
-}
-
-void qc_evidence_set_bodies(struct qc_evidence *e, struct qc_body_set *bodies)
-{
-    qc_body_set_free(e->bodies);
-    e->bodies = bodies;
-}
-
 /* ---- Bodies, which have evidence of their own ---- */
 
 bool qc_body_set_new(struct qc_body_set **out, size_t room, struct qc_status *st)
@@ -188,12 +169,6 @@ bool qc_body_set_new(struct qc_body_set **out, size_t room, struct qc_status *st
     b->of = calloc(room + 1, sizeof *b->of);
     const bool ok = (b->arena && b->of) || qc_fail_memory(st, room * sizeof *b->of);
     return QC_HAND_OVER(ok, out, b, qc_body_set_free);
-}
-
-struct qc_body_set *qc_body_set_ref(struct qc_body_set *b)
-{
-    if (b) b->holders++;
-    return b;
 }
 
 void qc_body_clear(struct qc_body *b)

@@ -54,10 +54,8 @@ bool qc_evidence_sized_graph(struct qc_graph **out, const struct qc_evidence *e,
                              struct qc_status *st);
 void qc_evidence_free(struct qc_evidence *e); /* NULL-safe */
 
-/* Replace members; the earlier ones are freed. */
+/* Replaces the statistics; the earlier ones are freed. */
 void qc_evidence_set_statistics(struct qc_evidence *e, struct qc_collection *statistics);
-void qc_evidence_drop_moments(struct qc_evidence *e);
-void qc_evidence_set_bodies(struct qc_evidence *e, struct qc_body_set *bodies);
 
 /* Returns the known outputs of g, borrowed; NULL if they are not kept. */
 struct qc_known_outputs *qc_evidence_outputs(const struct qc_evidence *e, const struct qc_graph *g);
@@ -66,7 +64,6 @@ struct qc_known_outputs *qc_evidence_outputs(const struct qc_evidence *e, const 
 
 /* room: number of bodies that can be added. */
 bool qc_body_set_new(struct qc_body_set **out, size_t room, struct qc_status *st);
-struct qc_body_set *qc_body_set_ref(struct qc_body_set *b); /* NULL-safe */
-void qc_body_set_free(struct qc_body_set *b);               /* NULL-safe; frees with the last holder */
+void qc_body_set_free(struct qc_body_set *b); /* NULL-safe; frees with the last holder */
 /* Frees what a body was made of; graph, name, runs and reason stay. */
 void qc_body_clear(struct qc_body *b);

@@ -37,20 +37,6 @@ bool qc_network_passed(const struct qc_network *net, enum qc_pass pass, const st
            qc_where(st, "after pass '%s'", qc_pass_name(pass));
 }
 
-void qc_network_report_to(struct qc_network *net, const struct qc_listener *l, size_t from)
-{
-    net->listener = l;
-    net->warnings_from = from;
-}
-
-bool qc_network_tell(const struct qc_network *net, const struct qc_listener *l, struct qc_status *st)
-{
-    for (int pass = QC_PASS_functions; pass < QC_PASS_COUNT; pass++)
-        if (!qc_pass_done(l, (enum qc_pass)pass, qc_network_graph(net, (enum qc_pass)pass), net->partition, st))
-            return false;
-    return true;
-}
-
 /* ---- Passes "dynamic" to "export" ---- */
 
 static bool fails_on_empty(const struct qc_network *net, struct qc_status *st)
@@ -112,17 +98,6 @@ static bool find_pixels(const struct qc_port_pixels **out, const struct qc_netwo
     return made->text || qc_fail_memory(st, 1);
 }
 
-/* Tells that a port stays float though --io-type asks for integers; fails if the option names it. */
-static bool stays_float(const struct qc_network *net, const char *what, const char *name, bool image, bool named,
-                        struct qc_status *st)
-{
-    const char *why = image ? "pixels are an input with four axes and 1, 3 or 4 channels"
-                            : "no quantizer of this width with one scale is next to it";
-    if (named) return qc_fail(st, QC_UNSUPPORTED, "--io-type: %s '%s' cannot be integers: %s", what, name, why);
-    qc_warn(net->listener->warnings, "--io-type: %s '%s' stays float: %s", what, name, why);
-    return true;
-}
-
 /* --io-type: replaces net->narrowed by the graph with integers at its inputs and outputs. */
 static bool make_ports_integer(struct qc_network *net, struct qc_status *st)
 {
@@ -149,8 +124,14 @@ static bool make_ports_integer(struct qc_network *net, struct qc_status *st)
         const bool input = i < g->input_count;
         const char *name = input ? g->inputs[i].name : g->outputs[i - g->input_count].name;
         const bool image = choices[i].image && (input || named[i]);
-        if ((choices[i].integer || image) && !done[i])
-            ok = stays_float(net, input ? "input" : "output", name, image, named[i], st);
+        const char *what = input ? "input" : "output",
+                   *why = image ? "pixels are an input with four axes and 1, 3 or 4 channels"
+                                : "no quantizer of this width with one scale is next to it";
+        if (done[i] || (!choices[i].integer && !image)) continue;
+        if (named[i])
+            ok = qc_fail(st, QC_UNSUPPORTED, "--io-type: %s '%s' cannot be integers: %s", what, name, why);
+        else
+            qc_warn(net->listener->warnings, "--io-type: %s '%s' stays float: %s", what, name, why);
     }
     qc_graph_free(net->narrowed);
     net->narrowed = made;
@@ -161,8 +142,12 @@ static bool make_ports_integer(struct qc_network *net, struct qc_status *st)
 static bool narrow(struct qc_network *net, struct qc_status *st)
 {
     const struct qc_setup *s = net->setup;
-    struct qc_graph *own;
-    if (!qc_drop_judged(&own, net->produced, st)) return false;
+    struct qc_graph *own = NULL, view = *net->produced;
+    /* The model's outputs alone, if there are others. */
+    view.output_count = 0;
+    while (view.output_count < net->produced->output_count && view.outputs[view.output_count].judging != QC_ONLY_JUDGED)
+        view.output_count++;
+    if (view.output_count < net->produced->output_count && !qc_graph_copy(&own, &view, st)) return false;
     if (!s->model.widened) {
         net->narrowed = own;
         return true;
@@ -320,23 +305,25 @@ const struct qc_report_trial *qc_auto_method_chosen(const struct qc_auto_method 
     return NULL;
 }
 
-/* NULL-safe */
-static void auto_method_free(struct qc_auto_method *m)
-{
-    if (!m) return;
-    qc_weight_rounding_free(m->rounding);
-    qc_graph_free(m->rounded);
-    qc_arena_free(m->arena);
-    free(m);
-}
-
 void qc_network_free(struct qc_network *net)
 {
     if (!net) return;
     for (size_t i = 0; net->lowered && i < net->setup->format_count; i++) qc_graph_free(net->lowered[i]);
     qc_calibration_free(net->calibration);
-    auto_method_free(net->auto_method);
-    qc_plain_free(net->unpropagated);
+    struct qc_auto_method *m = net->auto_method;
+    if (m) {
+        qc_weight_rounding_free(m->rounding);
+        qc_graph_free(m->rounded);
+        qc_arena_free(m->arena);
+        free(m);
+    }
+    if (net->unpropagated) {
+        qc_calibration_free(net->unpropagated->calibration);
+        qc_weight_rounding_free(net->unpropagated->weight_rounding);
+        qc_graph_free(net->unpropagated->rounded);
+        qc_graph_free(net->unpropagated->simulated);
+        free(net->unpropagated);
+    }
     qc_partition_free(net->partition);
     qc_graph_free(net->narrowed);
     qc_graph_free(net->produced);

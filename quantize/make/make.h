@@ -49,10 +49,6 @@ typedef bool qc_network_maker(struct qc_network **out, const struct qc_setup *se
  */
 bool qc_network_passed(const struct qc_network *n, enum qc_pass pass, const struct qc_graph *from,
                        const struct qc_graph *to, struct qc_status *st);
-/* Makes another listener receive the warnings of a network; those from number `from` on are its own. */
-void qc_network_report_to(struct qc_network *n, const struct qc_listener *l, size_t from);
-/* Calls a listener for each pass of a finished network. */
-bool qc_network_tell(const struct qc_network *n, const struct qc_listener *l, struct qc_status *st);
 
 /* Returns the name of the statistics or of the data, for messages; NULL without either. */
 const char *qc_network_source(const struct qc_network *n);
@@ -75,7 +71,6 @@ struct qc_plain {
 };
 /* Exchanges the results of n with those in n->unpropagated. */
 void qc_network_exchange_plain(struct qc_network *n);
-void qc_plain_free(struct qc_plain *plain); /* NULL-safe */
 
 /* Adapts chosen parameters to the limits of a target (rewrite/language/target.h). */
 

@@ -97,13 +97,6 @@ static bool make_form(struct qc_float_form **out, const struct qc_setup *s, cons
 
 /* ---- From the float network to the simulated one ---- */
 
-/* True if everything that could be quantized stays in float for speed. */
-static bool is_all_faster(const struct qc_partition *p)
-{
-    return p->cost_count && !p->placed_count && p->options.prefer == QC_PREFER_SPEED && !p->matches.count &&
-           !p->weight_only_count && !p->options.unfed_count;
-}
-
 static bool is_empty(const struct qc_partition *p)
 {
     return !p->matches.count && !p->weight_only_count && !p->cache_count;
@@ -148,7 +141,11 @@ static bool find_partition(struct qc_network *net, struct qc_status *st)
     net->scheme.partition.part = net->joined->depth || net->setup->of_body;
     if (!find_shapes(net, st)) return false;
     if (!qc_partition_new(&net->partition, net->joined, net->setup->rules, &net->scheme.partition, st)) return false;
-    const bool for_size = is_all_faster(net->partition) && !net->scheme.partition.part;
+    /* Everything that could be quantized stays in float for speed. */
+    const struct qc_partition *p = net->partition;
+    const bool for_size = p->cost_count && !p->placed_count && p->options.prefer == QC_PREFER_SPEED &&
+                          !p->matches.count && !p->weight_only_count && !p->options.unfed_count &&
+                          !net->scheme.partition.part;
     const char *all = net->setup->of_body ? "body" : net->joined->depth ? "model but its bodies" : "model";
     if (for_size) {
         qc_partition_free(net->partition);
@@ -210,39 +207,42 @@ struct qc_kept qc_kept_of(const struct qc_graph *simulated)
     return k;
 }
 
-static bool is_kept(const struct qc_graph *g, const struct qc_given *given)
+static bool simulate(struct qc_network *net, struct qc_status *st)
 {
-    for (qc_id id = 1; id <= g->qparams_count; id++)
-        if (g->qparams_of[id].given && qc_given_same(g->qparams_of[id].given, given)) return true;
-    return false;
-}
-
-/* For a partly quantized model: fails if nothing is left to quantize, warns if given parameters are lost. */
-static bool check_given(struct qc_network *net, struct qc_status *st)
-{
+    struct qc_calibration_options *c = &net->scheme.calibration;
+    if (!qc_simulate(&net->simulated, net->partition, st)) return false;
     const struct qc_graph *g = net->simulated;
-    size_t lost = 0, first = 0;
-    const struct qc_kept kept = qc_kept_of(g);
-    if (!net->setup->given.count) return true;
-    if (kept.given == kept.quantizers && !net->setup->of_body && !net->setup->options->method.encodings)
-        return qc_fail(st, QC_UNSUPPORTED,
-                       "%s is quantized already, all %zu quantizers of it; 'qcalib convert' brings it into another "
-                       "quantized form, 'qcalib run' and 'qcalib compare' take it as it is",
-                       net->setup->model.path, kept.given);
-    for (size_t i = 0; i < net->setup->given.count; i++)
-        if (!is_kept(g, &net->setup->given.of[i].parameters) && !lost++) first = i;
-    if (lost)
-        qc_warn(net->listener->warnings,
-                "parameters of %zu of %zu quantized tensors of the model are not kept ('%s' first): these tensors are "
-                "no longer stored in integers",
-                lost, net->setup->given.count, net->setup->given.of[first].name);
-    return true;
-}
-
-/* Warns if one scale per weight is too coarse for channels of very different magnitudes. Not after equalization: there
-   such channels are small in the layers that read them, too. */
-static bool warn_spread(struct qc_network *net, struct qc_status *st)
-{
+    const struct qc_given_values *given = &net->setup->given;
+    if (given->count) {
+        /* In a partly quantized model something must be left to quantize; warn if given parameters are lost. */
+        const struct qc_kept kept = qc_kept_of(g);
+        if (kept.given == kept.quantizers && !net->setup->of_body && !net->setup->options->method.encodings)
+            return qc_fail(st, QC_UNSUPPORTED,
+                           "%s is quantized already, all %zu quantizers of it; 'qcalib convert' brings it into another "
+                           "quantized form, 'qcalib run' and 'qcalib compare' take it as it is",
+                           net->setup->model.path, kept.given);
+        size_t lost = 0, first = 0;
+        for (size_t i = 0; i < given->count; i++) {
+            bool there = false;
+            for (qc_id id = 1; !there && id <= g->qparams_count; id++)
+                there = g->qparams_of[id].given && qc_given_same(g->qparams_of[id].given, &given->of[i].parameters);
+            if (!there && !lost++) first = i;
+        }
+        if (lost)
+            qc_warn(net->listener->warnings,
+                    "parameters of %zu of %zu quantized tensors of the model are not kept ('%s' first): these tensors "
+                    "are no longer stored in integers",
+                    lost, given->count, given->of[first].name);
+    }
+    const bool channels = qc_quantizers_have_channels(net->simulated);
+    c->channels = channels || c->activation->of_output;
+    if (channels && (c->activation->need == QC_NEED_SERIES || c->activation->need == QC_NEED_VALUES))
+        return qc_fail(st, QC_USAGE,
+                       "--method %s needs whole tensors, not channels; give another method, or leave out "
+                       "--per-channel=activations",
+                       c->activation->name);
+    /* Warn if one scale per weight is too coarse for channels of very different magnitudes. Not after equalization:
+       there such channels are small in the layers that read them, too. */
     struct qc_channel_imbalance s;
     char label[QC_LABEL];
     if (net->form->equalized) return true;
@@ -255,44 +255,12 @@ static bool warn_spread(struct qc_network *net, struct qc_status *st)
     return true;
 }
 
-static bool simulate(struct qc_network *net, struct qc_status *st)
-{
-    struct qc_calibration_options *c = &net->scheme.calibration;
-    if (!qc_simulate(&net->simulated, net->partition, st) || !check_given(net, st)) return false;
-    const bool channels = qc_quantizers_have_channels(net->simulated);
-    c->channels = channels || c->activation->of_output;
-    if (channels && (c->activation->need == QC_NEED_SERIES || c->activation->need == QC_NEED_VALUES))
-        return qc_fail(st, QC_USAGE,
-                       "--method %s needs whole tensors, not channels; give another method, or leave out "
-                       "--per-channel=activations",
-                       c->activation->name);
-    return warn_spread(net, st);
-}
-
 /* ---- Statistics ---- */
 
 bool qc_network_wants_ranges(const struct qc_network *net)
 {
     return !net->scheme.options->method.propagate || net->scheme.calibration.activation->of_network ||
            net->scheme.calibration.moments;
-}
-
-/* True if there are so few samples that further ones will likely exceed their ranges. Always false with --stats and
-   with several processes. */
-static bool few_samples(const struct qc_network *net)
-{
-    return net->scheme.calibration.activation->of_network && net->setup->data && !qc_has_statistics(net->setup->in) &&
-           !net->setup->in->team && qc_dataset_samples(net->setup->data) < QC_MANY_SAMPLES;
-}
-
-/* True if the extremes of each sample are kept: with few samples, and if their number is unknown. Processes that share
-   the work do not know it, and statistics may come from other samples than the data. */
-static bool may_go_further(const struct qc_network *net)
-{
-    const struct qc_observer *by = net->scheme.calibration.activation;
-    return (by->of_network || strcmp(by->name, "mse") == 0) &&
-           (net->setup->in->team || qc_has_statistics(net->setup->in) ||
-            (net->setup->data && qc_dataset_units(net->setup->data) <= QC_UNSEEN_MOST));
 }
 
 /* Collects second moments and the statistics of the quantizers. */
@@ -324,35 +292,6 @@ static bool collect_samples(struct qc_network *net, struct qc_status *st)
     qc_progress_end(net->setup->progress);
     net->evidence->collected = net->evidence->collected || ok;
     return ok;
-}
-
-/* Weight-only quantization without samples. Fails with QC_USAGE if something needs samples. */
-static bool do_without(struct qc_network *net, struct qc_status *st)
-{
-    struct qc_calibration_options *c = &net->scheme.calibration;
-    const struct qc_graph *g = net->simulated;
-    for (qc_id id = 1; id <= g->qparams_count; id++) {
-        const struct qc_qparams *s = &g->qparams_of[id];
-        if (s->kind == QC_QPARAMS_QUANTIZER && !s->is_weight && !s->given)
-            return qc_fail(st, QC_USAGE, "a rule quantizes '%s', whose range needs samples: give --data", s->name);
-    }
-    if (c->weight->of_output)
-        return qc_fail(st, QC_USAGE, "--weight-method %s needs samples: give --data, or choose another method",
-                       c->weight->name);
-    c->moments = c->channels = false;
-    return net->evidence->statistics || qc_collection_new(&net->evidence->statistics, 0, NULL, QC_NEED_HISTOGRAM, st);
-}
-
-/* Lets later runs keep the outputs of the float network, which they compare with: of large models in files, of others
-   in memory. The memory plan has no room for them there, so with --memory-limit the float network runs again. */
-static bool know_outputs(struct qc_network *net, struct qc_status *st)
-{
-    const enum qc_known_place place = net->real->spills ? QC_KNOWN_IN_FILES : QC_KNOWN_IN_MEMORY;
-    if (net->evidence->known || !net->setup->data ||
-        (net->scheme.options->run.memory_limit && place == QC_KNOWN_IN_MEMORY))
-        return true;
-    net->evidence->known_of = net->real;
-    return qc_known_outputs_new(&net->evidence->known, net->real->output_count, place, net->setup->budget, st);
 }
 
 bool qc_network_collect(struct qc_network *net, struct qc_status *st)
@@ -410,10 +349,44 @@ static bool collect(struct qc_network *net, struct qc_status *st)
     if (net->scheme.options->run.checkpoint && !net->scheme.bare && !net->evidence->layer_file &&
         qc_rounds_weights(net->scheme.settings) && !qc_collecting_layers(&net->evidence->layer_file, net, st))
         return false;
-    if (!know_outputs(net, st)) return false;
-    c->few = few_samples(net) && !qc_ablated("few");
-    c->unseen = may_go_further(net) && !qc_ablated("unseen");
-    if (!(qc_network_source(net) ? qc_network_collect(net, st) : do_without(net, st))) return false;
+    /* Let later runs keep the outputs of the float network, which they compare with: of large models in files, of
+       others in memory. The memory plan has no room for them there, so with --memory-limit the float network runs
+       again. */
+    const enum qc_known_place place = net->real->spills ? QC_KNOWN_IN_FILES : QC_KNOWN_IN_MEMORY;
+    if (!net->evidence->known && net->setup->data &&
+        (!net->scheme.options->run.memory_limit || place != QC_KNOWN_IN_MEMORY)) {
+        net->evidence->known_of = net->real;
+        if (!qc_known_outputs_new(&net->evidence->known, net->real->output_count, place, net->setup->budget, st))
+            return false;
+    }
+    /* True if there are so few samples that further ones will likely exceed their ranges. Always false with --stats and
+       with several processes. */
+    c->few = net->scheme.calibration.activation->of_network && net->setup->data && !qc_has_statistics(net->setup->in) &&
+             !net->setup->in->team && qc_dataset_samples(net->setup->data) < QC_MANY_SAMPLES && !qc_ablated("few");
+    /* True if the extremes of each sample are kept: with few samples, and if their number is unknown. Processes that
+       share the work do not know it, and statistics may come from other samples than the data. */
+    const struct qc_observer *by = net->scheme.calibration.activation;
+    c->unseen = (by->of_network || strcmp(by->name, "mse") == 0) &&
+                (net->setup->in->team || qc_has_statistics(net->setup->in) ||
+                 (net->setup->data && qc_dataset_units(net->setup->data) <= QC_UNSEEN_MOST)) &&
+                !qc_ablated("unseen");
+    if (qc_network_source(net)) {
+        if (!qc_network_collect(net, st)) return false;
+    } else {
+        /* Weight-only quantization without samples. */
+        for (qc_id id = 1; id <= net->simulated->qparams_count; id++) {
+            const struct qc_qparams *s = &net->simulated->qparams_of[id];
+            if (s->kind == QC_QPARAMS_QUANTIZER && !s->is_weight && !s->given)
+                return qc_fail(st, QC_USAGE, "a rule quantizes '%s', whose range needs samples: give --data", s->name);
+        }
+        if (c->weight->of_output)
+            return qc_fail(st, QC_USAGE, "--weight-method %s needs samples: give --data, or choose another method",
+                           c->weight->name);
+        c->moments = c->channels = false;
+        if (!net->evidence->statistics &&
+            !qc_collection_new(&net->evidence->statistics, 0, NULL, QC_NEED_HISTOGRAM, st))
+            return false;
+    }
     if (qc_has_statistics(net->setup->in) && c->moments && !net->moments && net->evidence->statistics->second_moments &&
         !qc_second_moments_bind(&net->evidence->statistics->second_moments, net->evidence->statistics->second_moments,
                                 net->simulated, qc_network_source(net), st))

@@ -104,23 +104,21 @@ static const char *most_common(const struct qc_report *r, bool weights)
     return most == QC_NONE ? NULL : qc_dtype_long_name(most);
 }
 
-/* Returns the name of the quantized network in texts: the type of weights in the options, without its sign: "int4",
-   "fp8". If it is not known, the type of most weights, otherwise of most activations, otherwise "quantized". */
-static const char *network_name(const struct qc_report *r, const struct qc_options *o)
-{
-    const char *type = o->demand.size ? NULL : o->types.weights.items[0]; /* --size chooses the types itself */
-    if (!type || strcmp(type, "none") == 0) type = most_common(r, true);
-    if (!type) type = most_common(r, false);
-    if (!type) return "quantized";
-    if (strncmp(type, "float8", strlen("float8")) == 0) return "fp8";
-    if (strncmp(type, "float4", strlen("float4")) == 0) return "fp4";
-    return type + (*type == 'u');
-}
-
 bool qc_record_results(struct qc_report *r, const struct qc_network *net, const struct qc_overflows *overflows,
                        struct qc_status *st)
 {
-    qc_json_put(r->record, "network %s", network_name(r, net->setup->options));
+    /* The name of the quantized network in texts: the type of weights in the options, without its sign: "int4", "fp8".
+       If it is not known, the type of most weights, otherwise of most activations, otherwise "quantized". --size
+       chooses the types itself. */
+    const struct qc_options *o = net->setup->options;
+    const char *type = o->demand.size ? NULL : o->types.weights.items[0];
+    if (!type || strcmp(type, "none") == 0) type = most_common(r, true);
+    if (!type) type = most_common(r, false);
+    qc_json_put(r->record, "network %s",
+                !type                                            ? "quantized"
+                : strncmp(type, "float8", strlen("float8")) == 0 ? "fp8"
+                : strncmp(type, "float4", strlen("float4")) == 0 ? "fp4"
+                                                                 : type + (*type == 'u'));
     return qc_record_layers(r, net, overflows, st) && qc_record_groups(r, net, st) && qc_record_graph(r, net, st);
 }
 
@@ -161,9 +159,27 @@ static void put_recurrent(struct qc_json *o, const struct qc_network *net)
                     QC_JSON("operators %zu op %s weight_share %g", count, op, (double)elements / (double)all));
 }
 
-/* Puts in the results of searches that are parts of the network. */
-static void put_decisions(struct qc_json *o, const struct qc_network *net)
+void qc_record_network(struct qc_report *r, const struct qc_network *net, const struct qc_graph *sized,
+                       const struct qc_measurement *m)
 {
+    struct qc_json *o = r->record;
+    const struct qc_collect_cost *cost = &net->evidence->cost;
+    const double floats = qc_product_share(sized, QC_PRODUCT_SMALL_FLOATS),
+                 blocks = qc_product_share(sized, QC_PRODUCT_BLOCKS);
+    qc_json_put(o, "int8_share %g integer_share %g measured_samples %zu", qc_product_share(sized, QC_PRODUCT_INT8),
+                qc_product_share(sized, QC_PRODUCT_INTEGERS), m ? m->samples : (size_t)0);
+    if (floats > 0) qc_json_put(o, "small_float_share %g", floats);
+    if (blocks > 0) qc_json_put(o, "block_share %g", blocks);
+    put_recurrent(o, net);
+    /* what the model had quantized already */
+    const struct qc_setup *s = net->setup;
+    const struct qc_kept kept = qc_kept_of(net->simulated);
+    size_t unrounded = 0;
+    for (size_t i = 0; i < s->given.count; i++) unrounded += !s->given.of[i].weight;
+    if (qc_is_quantized(s->model.graph))
+        qc_json_put(o, "reference %s unrounded %zu linear_left %zu", "quantized in part", unrounded, s->given.literal);
+    if (kept.given) qc_json_set(o, "given", QC_JSON("kept %zu quantizers %zu", kept.given, kept.quantizers));
+    /* Put in the results of searches that are parts of the network. */
     const struct qc_partition *p = net->partition;
     const size_t edges = qc_types_count_edges(p);
     if (p->cache_count)
@@ -180,28 +196,6 @@ static void put_decisions(struct qc_json *o, const struct qc_network *net)
         qc_json_set(o, "biases_of_outputs",
                     QC_JSON("outputs %zu expected_gain_db %g runs %zu", net->output_bias.outputs,
                             net->output_bias.gain_db, net->output_bias.units));
-}
-
-void qc_record_network(struct qc_report *r, const struct qc_network *net, const struct qc_graph *sized,
-                       const struct qc_measurement *m)
-{
-    struct qc_json *o = r->record;
-    const struct qc_collect_cost *cost = &net->evidence->cost;
-    const double floats = qc_small_float_share(sized), blocks = qc_block_share(sized);
-    qc_json_put(o, "int8_share %g integer_share %g measured_samples %zu", qc_int8_share(sized), qc_integer_share(sized),
-                m ? m->samples : (size_t)0);
-    if (floats > 0) qc_json_put(o, "small_float_share %g", floats);
-    if (blocks > 0) qc_json_put(o, "block_share %g", blocks);
-    put_recurrent(o, net);
-    /* what the model had quantized already */
-    const struct qc_setup *s = net->setup;
-    const struct qc_kept kept = qc_kept_of(net->simulated);
-    size_t unrounded = 0;
-    for (size_t i = 0; i < s->given.count; i++) unrounded += !s->given.of[i].weight;
-    if (qc_is_quantized(s->model.graph))
-        qc_json_put(o, "reference %s unrounded %zu linear_left %zu", "quantized in part", unrounded, s->given.literal);
-    if (kept.given) qc_json_set(o, "given", QC_JSON("kept %zu quantizers %zu", kept.given, kept.quantizers));
-    put_decisions(o, net);
     qc_json_set(o, "memory",
                 QC_JSON("constants_bytes %zu per_worker_bytes %zu statistics_per_worker_bytes %zu",
                         cost->constant_bytes, cost->runner_bytes, cost->statistics_bytes));

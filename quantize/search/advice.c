@@ -52,47 +52,12 @@ struct trying {
     struct qc_json *left_out; /* changes that are too much work for --advice auto */
 };
 
-/* If shapes are not known, work is infinite, and only the best idea is tried. */
-static void estimate_work(struct trying *t)
-{
-    const struct qc_setup *s = t->net->setup;
-    const double weights = (double)s->model.graph->budget.model_bytes / sizeof(float),
-                 real = t->net->evidence->float_times[QC_PROCESSOR_AVX512_VNNI] * QC_JOB_RATE,
-                 unit = isfinite(real) ? real : (double)INFINITY;
-    t->work =
-        (struct advice_work){.job = QC_JOB_RUNS * unit * (double)qc_dataset_units(s->data) + QC_JOB_HANDLED * weights,
-                             .unit = unit,
-                             .quantized = unit * qc_json_find_number(t->r->record, "cost.latency"),
-                             .layer_plans = QC_JOB_PLANNED * weights,
-                             .made = QC_JOB_BRANCHED * weights + QC_JOB_MADE * (double)t->net->produced->node_count};
-    t->left = t->net->scheme.options->method.advice != QC_ADVISE_AUTO
-                  ? (double)INFINITY
-                  : fmax(QC_ADVICE_WORK_LEAST, isfinite(unit) ? t->work.job / QC_ADVICE_PART : 0);
-}
-
 static bool select_all(const struct trying *t, struct qc_status *st)
 {
     return qc_model_select(t->net->setup->data, t->net->scheme.options, NULL, st);
 }
 
-static double decibels(const struct trying *t, const struct qc_error *outputs)
-{
-    return qc_outputs_sqnr_db(outputs, t->outputs);
-}
-
 /* ---- One trial ---- */
-
-/* Sets *out to the change of an idea; one without --method names the observer that --method auto chose, or mse if the
-   network changes and with it the ranges. */
-static bool change_of(struct qc_change *out, const struct trying *t, const struct qc_idea *idea, struct qc_status *st)
-{
-    bool has_method = !t->method;
-    *out = (struct qc_change){.without = idea->change.without};
-    for (size_t i = 0; i < idea->change.count; i++)
-        has_method = has_method || strcmp(idea->change.options[i].name, "method") == 0;
-    return (has_method || qc_change_add(out, "method", idea->anew ? "mse" : t->method, t->net->arena, st)) &&
-           qc_change_join(out, &idea->change, t->net->arena, st);
-}
 
 /* Work of an idea before it takes part in the race. weights: all of them are rounded again by sequential rounding
    (quantize/search/cross_rounding.c), which costs as much as a job. The same happens if this job tried sequential
@@ -143,8 +108,8 @@ static bool judge_idea(struct advice *out, struct trying *t, const struct qc_net
     if (!then || !qc_cost_of(&out->cost, made, st)) return false;
     if (!cheaper && is_free(t, &out->cost, &idea->change)) return true;
     if (!qc_measure_outputs(then, &t->keys, made, checked.data, &checked.some, st)) return false;
-    out->before_db = decibels(t, t->now);
-    out->after_db = decibels(t, then);
+    out->before_db = qc_outputs_sqnr_db(t->now, t->outputs);
+    out->after_db = qc_outputs_sqnr_db(then, t->outputs);
     /* without any error nothing is quantized: no advice */
     if (!(out->after_db - out->before_db >= terms.least_db) || isinf(out->after_db)) return true;
     if (!qc_race_of_networks(results, &best, t->net, networks, 2, &terms, st)) return false;
@@ -221,7 +186,15 @@ static bool try_idea(struct advice *out, struct trying *t, const struct qc_idea 
     }
     QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
-    if (!change_of(&change, t, idea, st)) return false;
+    /* The change of an idea; one without --method names the observer that --method auto chose, or mse if
+       the network changes and with it the ranges. */
+    bool has_method = !t->method;
+    change = (struct qc_change){.without = idea->change.without};
+    for (size_t i = 0; i < idea->change.count; i++)
+        has_method = has_method || strcmp(idea->change.options[i].name, "method") == 0;
+    if ((!has_method && !qc_change_add(&change, "method", idea->anew ? "mse" : t->method, t->net->arena, st)) ||
+        !qc_change_join(&change, &idea->change, t->net->arena, st))
+        return false;
     t->left -= work;
     t->tried++;
     const bool ok = qc_candidate_derive(&then, t->c, &change, idea->anew ? QC_ANOTHER_FORM : QC_SAME_FORM, &why) &&
@@ -290,22 +263,6 @@ static bool add_layers(struct qc_ideas *ideas, const struct trying *t, const str
     return true;
 }
 
-/* Adds ideas for the layers with the greatest effect on the outputs: QC_ADVICE_SINGLE of them in 16 bits each,
-   QC_ADVICE_TOP together in float. */
-static bool add_worst(struct qc_ideas *ideas, const struct trying *t, const struct qc_sensitivity *s,
-                      struct qc_status *st)
-{
-    const size_t top = s->count < QC_ADVICE_TOP ? s->count : QC_ADVICE_TOP;
-    for (size_t i = 0; i < top && i < QC_ADVICE_SINGLE; i++)
-        if (!add_layers(ideas, t, s, i, i + 1, false, st)) return false;
-    return top < 2 || top == s->count || add_layers(ideas, t, s, 0, top, true, st);
-}
-
-static bool is_named(const struct qc_options *o, const char *type)
-{
-    return o->types.weights.count == 1 && strcmp(o->types.weights.items[0], type) == 0;
-}
-
 /* ---- Entry ---- */
 
 static int by_advice_gain(const void *a, const void *b)
@@ -343,20 +300,6 @@ static bool find_effects(struct qc_sensitivity **out, bool *measured, struct try
     return qc_sensitivity_believed(out, net->simulated, believed, st); /* shapes depend on data, or it is much work */
 }
 
-/* Orders the ideas by expected gain: those that mend a broken network, the worst layer, the worst layers together,
-   other layers, other causes. The first `causes` ideas come from causes of error. */
-static void in_order(size_t order[QC_IDEAS], const struct qc_ideas *ideas, size_t causes)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < causes; i++)
-        if (ideas->of[i].mends) order[n++] = i;
-    if (causes < ideas->count) order[n++] = causes;
-    if (causes + 1 < ideas->count) order[n++] = ideas->count - 1;
-    for (size_t i = causes + 1; i + 1 < ideas->count; i++) order[n++] = i;
-    for (size_t i = 0; i < causes; i++)
-        if (!ideas->of[i].mends) order[n++] = i;
-}
-
 /* Ranks the layers, names the causes of the worst ones, and adds ideas from both. effects: NULL if none was measured.
  */
 static bool rank_layers(struct trying *t, struct qc_ideas *ideas, const struct qc_sensitivity *effects,
@@ -379,12 +322,26 @@ static bool try_all_ideas(struct trying *t, struct qc_ideas *ideas, const struct
     const struct qc_sensitivity *found = effects ? effects : own;
     ok = ok && rank_layers(t, ideas, measured ? found : NULL, st);
     const size_t causes = ideas->count;
-    if (ok && found) ok = add_worst(ideas, t, found, st);
+    /* Add ideas for the layers with the greatest effect on the outputs: QC_ADVICE_SINGLE of them in 16 bits each,
+       QC_ADVICE_TOP together in float. */
+    const size_t top = !found ? 0 : found->count < QC_ADVICE_TOP ? found->count : QC_ADVICE_TOP;
+    for (size_t i = 0; ok && i < top && i < QC_ADVICE_SINGLE; i++)
+        ok = add_layers(ideas, t, found, i, i + 1, false, st);
+    if (ok && top >= 2 && top < found->count) ok = add_layers(ideas, t, found, 0, top, true, st);
     /* With --propagate an idea costs nearly a whole job: only the one for the worst layer is tried. */
     const bool one = t->net->scheme.options->method.propagate && ideas->count;
     const size_t first = one && causes < ideas->count ? causes : 0, end = one ? 1 : ideas->count;
     size_t order[QC_IDEAS];
-    in_order(order, ideas, causes);
+    /* Order the ideas by expected gain: those that mend a broken network, the worst layer, the worst layers together,
+       other layers, other causes. The first `causes` ideas come from causes of error. */
+    size_t n = 0;
+    for (size_t i = 0; i < causes; i++)
+        if (ideas->of[i].mends) order[n++] = i;
+    if (causes < ideas->count) order[n++] = causes;
+    if (causes + 1 < ideas->count) order[n++] = ideas->count - 1;
+    for (size_t i = causes + 1; i + 1 < ideas->count; i++) order[n++] = i;
+    for (size_t i = 0; i < causes; i++)
+        if (!ideas->of[i].mends) order[n++] = i;
     for (size_t k = 0; ok && k < end; k++) {
         const size_t i = one ? first : order[k];
         if (has_change(ideas, i, &ideas->of[i].change)) continue;
@@ -406,7 +363,9 @@ static bool try_cheaper(struct trying *t, struct qc_status *st)
     const struct qc_idea idea = {.change = {.count = 1, .options = &option, .without = option.name},
                                  .action = "Weights of 4 bits lose no more than a decibel"};
     struct advice cheaper;
-    if (!is_named(t->net->scheme.options, "int8")) return true;
+    if (t->net->scheme.options->types.weights.count != 1 ||
+        strcmp(t->net->scheme.options->types.weights.items[0], "int8") != 0)
+        return true;
     if (!try_idea(&cheaper, t, &idea, true, false, st)) return false;
     if (cheaper.json) qc_json_set(t->r->record, "cheaper", cheaper.json);
     return true;
@@ -438,7 +397,8 @@ static const char *state_of(const struct trying *t)
     const double enough = net->scheme.options->method.advice != QC_ADVISE_AUTO ? QC_ADVICE_ENOUGH_ASKED_DB
                           : accuracy                                           ? QC_ADVICE_ENOUGH_MEASURED_DB
                                                                                : QC_ADVICE_ENOUGH_DB;
-    return (accuracy && loses_accuracy(accuracy)) || decibels(t, t->now) < enough ? TRIED : NOT_NEEDED;
+    return (accuracy && loses_accuracy(accuracy)) || qc_outputs_sqnr_db(t->now, t->outputs) < enough ? TRIED
+                                                                                                     : NOT_NEEDED;
 }
 
 bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_candidate *c, const struct qc_measurement *m,
@@ -457,7 +417,21 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_candi
     t.left_out = qc_json_array();
     if (state == TRIED || state == NOT_NEEDED) {
         qc_progress_phase(net->setup->progress, "trying advice");
-        estimate_work(&t);
+        /* If shapes are not known, work is infinite, and only the best idea is tried. */
+        const struct qc_setup *s = t.net->setup;
+        const double weights = (double)s->model.graph->budget.model_bytes / sizeof(float),
+                     real = t.net->evidence->float_times[QC_PROCESSOR_AVX512_VNNI] * QC_JOB_RATE,
+                     unit = isfinite(real) ? real : (double)INFINITY;
+        t.work =
+            (struct advice_work){.job =
+                                     QC_JOB_RUNS * unit * (double)qc_dataset_units(s->data) + QC_JOB_HANDLED * weights,
+                                 .unit = unit,
+                                 .quantized = unit * qc_json_find_number(t.r->record, "cost.latency"),
+                                 .layer_plans = QC_JOB_PLANNED * weights,
+                                 .made = QC_JOB_BRANCHED * weights + QC_JOB_MADE * (double)t.net->produced->node_count};
+        t.left = t.net->scheme.options->method.advice != QC_ADVISE_AUTO
+                     ? (double)INFINITY
+                     : fmax(QC_ADVICE_WORK_LEAST, isfinite(unit) ? t.work.job / QC_ADVICE_PART : 0);
         t.evaluations = net->scheme.options->method.advice != QC_ADVISE_AUTO ? SIZE_MAX : 2;
         ok = select_all(&t, st) && (state == TRIED ? try_all_ideas(&t, ideas, effects, st)
                                                    : rank_layers(&t, ideas, effects, st) && try_cheaper(&t, st));

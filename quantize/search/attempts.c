@@ -23,27 +23,15 @@ static double price_of_cost(const struct qc_attempts *t, const struct qc_attempt
     return t->base.partition.prefer == QC_PREFER_SIZE ? bytes : latency + QC_PRICE_OF_BYTES * bytes;
 }
 
-/* Returns the price of the noise of an output. It grows steeply where the output loses its use, and ends where no use
-   is left to lose. */
-static double price_of_noise(double sqnr_db)
-{
-    const double noise = fmin(pow(10, -sqnr_db / 10), pow(10, -QC_FALLBACK_NOTHING_DB / 10)),
-                 useless = pow(10, -QC_FALLBACK_USELESS_DB / 10);
-    return QC_PRICE_OF_NOISE * noise + QC_PRICE_OF_USELESS * fmax(0, noise - useless);
-}
-
 static double price(const struct qc_attempts *t, const struct qc_attempted *s)
 {
     if (s->reason || (t->demanded && !s->met)) return (double)INFINITY;
-    return price_of_cost(t, s) + (t->demanded ? 0 : price_of_noise(s->sqnr_db));
-}
-
-static bool is_better(const struct qc_attempts *t, const struct qc_attempted *s)
-{
-    const struct qc_attempted *best = &t->steps[t->best];
-    if (t->halves) return s->sqnr_db - best->sqnr_db >= QC_FALLBACK_HALF_DB && s->sqnr_db >= QC_FALLBACK_USELESS_DB;
-    const double is = price(t, s), was = price(t, best);
-    return is < was || (t->best && is <= was && s->layers < best->layers);
+    /* The price of the noise of an output grows steeply where the output loses its use, and ends where no use is left
+       to lose. */
+    const double noise = fmin(pow(10, -s->sqnr_db / 10), pow(10, -QC_FALLBACK_NOTHING_DB / 10)),
+                 useless = pow(10, -QC_FALLBACK_USELESS_DB / 10);
+    return price_of_cost(t, s) +
+           (t->demanded ? 0 : QC_PRICE_OF_NOISE * noise + QC_PRICE_OF_USELESS * fmax(0, noise - useless));
 }
 
 static struct qc_attempted *add_step(struct qc_attempts *t, size_t layers, const char *type)
@@ -59,7 +47,7 @@ static void fill_step(struct qc_attempted *s, const struct qc_attempts *t, const
 {
     const struct qc_graph *made = t->c->network->produced;
     const bool stored = t->base.options->graph.runs_on->wide_is_float && !t->base.options->graph.require_integer;
-    s->int8_share = stored ? qc_int8_share_stored(made) : qc_int8_share(made);
+    s->int8_share = qc_product_share(made, stored ? QC_PRODUCT_INT8_STORED : QC_PRODUCT_INT8);
     s->sqnr_db = has->sqnr_db;
     if (!qc_measures_accuracy(t->c->setup) || t->demand->outputs_alone) return;
     s->value = has->metric.value;
@@ -85,25 +73,6 @@ bool qc_attempts_begin(struct qc_attempts *t, struct qc_demand *d, const struct 
     return true;
 }
 
-/* Sets s->reason if the network that was made costs too much, or with --require-integer has an operator in float. */
-static bool refuse(struct qc_attempted *s, const struct qc_attempts *t, struct qc_status *st)
-{
-    const struct qc_network *net = t->c->network;
-    size_t quantized = 0;
-    if (!qc_cost_of(&s->cost, net, st)) return false;
-    if (t->most.bytes && s->cost.bytes > t->most.bytes) s->reason = "the file would be larger than the float model";
-    if (t->most.bytes && s->cost.latency > t->most.latency) s->reason = "it would take longer than the float model";
-    if (!t->base.options->graph.require_integer) return true;
-    struct qc_json *ops = qc_json_array();
-    const bool ok = qc_float_ops(ops, &quantized, net, NULL, st);
-    const struct qc_json *first = qc_json_size(ops) ? qc_json_at(ops, 0) : NULL;
-    if (first)
-        s->reason = qc_arena_printf(t->c->arena, st, "'%.80s' (%s) would stay in float",
-                                    qc_json_find_text(first, "name"), qc_json_find_text(first, "op"));
-    qc_json_free(ops);
-    return ok && st->code == QC_OK;
-}
-
 bool qc_attempt(struct qc_attempted **step, struct qc_attempts *t, const struct qc_change *change, size_t layers,
                 const char *type, struct qc_status *st)
 {
@@ -113,13 +82,32 @@ bool qc_attempt(struct qc_attempted **step, struct qc_attempts *t, const struct 
     t->at = QC_NO_INDEX;
     if (!qc_candidate_change(t->c, &t->base, change, &why)) return qc_candidate_refused(&s->reason, t->c, &why, st);
     t->at = (size_t)(s - t->steps);
-    if (!refuse(s, t, st)) return false;
+    /* Refuse a network that costs too much, or with --require-integer has an operator in float. */
+    if (!qc_cost_of(&s->cost, t->c->network, st)) return false;
+    if (t->most.bytes && s->cost.bytes > t->most.bytes) s->reason = "the file would be larger than the float model";
+    if (t->most.bytes && s->cost.latency > t->most.latency) s->reason = "it would take longer than the float model";
+    if (t->base.options->graph.require_integer) {
+        size_t quantized = 0;
+        struct qc_json *ops = qc_json_array();
+        const bool ok = qc_float_ops(ops, &quantized, t->c->network, NULL, st);
+        const struct qc_json *first = qc_json_size(ops) ? qc_json_at(ops, 0) : NULL;
+        if (first)
+            s->reason = qc_arena_printf(t->c->arena, st, "'%.80s' (%s) would stay in float",
+                                        qc_json_find_text(first, "name"), qc_json_find_text(first, "op"));
+        qc_json_free(ops);
+        if (!ok || st->code != QC_OK) return false;
+    }
     if (s->reason) return true;
     qc_progress_phase(t->c->setup->progress, "accuracy, %zu layers in %s", layers, type);
     if (!qc_demand_measure(&has, t->demand, st)) return false;
     fill_step(s, t, &has);
     s->met = t->demanded && qc_demand_met(t->demand, &has);
-    if (!is_better(t, s)) return true;
+    const struct qc_attempted *best = &t->steps[t->best];
+    const double is = price(t, s), was = price(t, best);
+    const bool better = t->halves
+                            ? s->sqnr_db - best->sqnr_db >= QC_FALLBACK_HALF_DB && s->sqnr_db >= QC_FALLBACK_USELESS_DB
+                            : is < was || (t->best && is <= was && s->layers < best->layers);
+    if (!better) return true;
     t->best = t->at;
     t->change = *change;
     t->has = has;

@@ -42,7 +42,6 @@ bool qc_demand_begin(struct qc_demand *d, struct qc_candidate *c, struct qc_stat
    measured. */
 bool qc_demand_begin_outputs(struct qc_demand *d, struct qc_candidate *c, double min_sqnr, struct qc_status *st);
 void qc_demand_end(struct qc_demand *d);
-size_t qc_demand_samples(const struct qc_demand *d);
 
 /* Measures the network of the candidate. */
 bool qc_demand_measure(struct qc_standing *out, struct qc_demand *d, struct qc_status *st);

@@ -75,13 +75,6 @@ static bool same_affine(struct qc_affine a, struct qc_affine b)
     return !(a.scale < b.scale || a.scale > b.scale) && a.zero_point == b.zero_point;
 }
 
-static bool same_params(const struct found *f, size_t a, size_t b)
-{
-    for (qc_id s = 1; s <= f->qparams; s++)
-        if (!same_affine(params_of(f, a, s), params_of(f, b, s))) return false;
-    return true;
-}
-
 /* Runs the race of the observers whose ranges differ, and sets the members above. Errors: those of runs. */
 static bool race_observers(struct found *f, struct qc_status *st)
 {
@@ -92,7 +85,12 @@ static bool race_observers(struct found *f, struct qc_status *st)
     size_t best;
     for (size_t m = 0; m < f->tried; m++) {
         bool other = true;
-        for (size_t k = 0; k < f->trial_count; k++) other = other && !same_params(f, f->method_of[k], m);
+        for (size_t k = 0; other && k < f->trial_count; k++) {
+            bool same = true;
+            for (qc_id s = 1; same && s <= f->qparams; s++)
+                same = same_affine(params_of(f, f->method_of[k], s), params_of(f, m, s));
+            other = !same;
+        }
         if (other) f->method_of[f->trial_count++] = m;
     }
     if (!(f->trials = QC_NEW_ARRAY(f->arena, struct qc_report_trial, f->trial_count, st)) ||
@@ -110,19 +108,6 @@ static bool race_observers(struct found *f, struct qc_status *st)
     f->chosen = &f->trials[best];
     f->taken = f->method_of[best];
     return true;
-}
-
-/* Returns true if the observers give some quantizer different ranges, or an input is on an integer grid. If only one
-   observer is tried: if there is a quantizer with a range. */
-static bool ranges_differ(const struct found *found)
-{
-    const size_t row = found->qparams + 1;
-    for (qc_id s = 1; s < row; s++) {
-        if (found->steps[s] || (found->tried == 1 && found->params[s].scale > 0)) return true;
-        for (size_t m = 1; m < found->tried; m++)
-            if (!same_affine(found->params[s], found->params[m * row + s])) return true;
-    }
-    return false;
 }
 
 static const char *const whole = "minmax"; /* the full range, in which look_at_inputs looks for a step */
@@ -167,21 +152,6 @@ static bool take_steps(struct found *f, qc_id s, size_t input, struct qc_status 
     return true;
 }
 
-/* Looks for inputs that were integers. */
-static bool look_at_inputs(struct found *f, struct qc_status *st)
-{
-    const struct qc_graph *g = f->net->simulated;
-    if (!f->net->evidence->steps &&
-        !(f->net->evidence->steps = QC_NEW_ARRAY(f->net->setup->arena, struct qc_input_steps, g->input_count, st)))
-        return false;
-    for (qc_id s = 1; s <= f->qparams; s++) {
-        size_t input;
-        if (f->params[s].scale > 0 && network_input(&input, g, &g->qparams_of[s]) && !take_steps(f, s, input, st))
-            return false;
-    }
-    return true;
-}
-
 static bool solve(struct found *f, struct qc_status *st)
 {
     struct qc_network *net = f->net;
@@ -198,26 +168,20 @@ static bool solve(struct found *f, struct qc_status *st)
     f->methods[f->tried].name = whole;
     for (size_t m = 0; m <= f->tried; m++)
         if (!qc_observer_parse(&f->methods[m].observer, &f->methods[m].values, f->methods[m].name, st)) return false;
-    return qc_solve_methods(f->params, net->simulated, net->evidence->statistics, qc_dataset_file(net->setup->data),
-                            f->methods, f->tried + 1, &net->scheme.calibration, st) &&
-           look_at_inputs(f, st);
-}
-
-/* Makes the graph that all trials start from: ranges of mse, weights rounded. */
-static bool make_base(struct found *f, struct qc_status *st)
-{
-    struct qc_network *net = f->net;
-    struct qc_auto_method *m = net->auto_method;
-    struct qc_calibration *usual = NULL;
-    const struct qc_round_weights_options how = qc_network_rounding(net);
-    const bool rounds = qc_rounds_weights(net->scheme.settings) && qc_network_moments(net);
-    const bool ok =
-        qc_bind_params(&usual, net->simulated, net->evidence->statistics, qc_dataset_file(net->setup->data), f->params,
-                       &net->scheme.calibration, st) &&
-        (rounds ? qc_round_weights(&m->rounding, &m->rounded, net->simulated, qc_network_moments(net), &how, st)
-                : qc_network_store_nearest(&m->rounded, net, st));
-    qc_calibration_free(usual);
-    return ok;
+    if (!qc_solve_methods(f->params, net->simulated, net->evidence->statistics, qc_dataset_file(net->setup->data),
+                          f->methods, f->tried + 1, &net->scheme.calibration, st))
+        return false;
+    /* Look for inputs that were integers. */
+    const struct qc_graph *g = f->net->simulated;
+    if (!f->net->evidence->steps &&
+        !(f->net->evidence->steps = QC_NEW_ARRAY(f->net->setup->arena, struct qc_input_steps, g->input_count, st)))
+        return false;
+    for (qc_id s = 1; s <= f->qparams; s++) {
+        size_t input;
+        if (f->params[s].scale > 0 && network_input(&input, g, &g->qparams_of[s]) && !take_steps(f, s, input, st))
+            return false;
+    }
+    return true;
 }
 
 bool qc_auto_method_find(struct qc_network *net, struct qc_status *st)
@@ -234,11 +198,29 @@ bool qc_auto_method_find(struct qc_network *net, struct qc_status *st)
     f.arena = m->arena;
     if (!solve(&f, st)) return false;
     if (!(m->methods = QC_NEW_ARRAY(m->arena, const struct qc_method *, f.qparams + 1, st))) return false;
-    if (!ranges_differ(&f)) { /* weight-only quantization, or all activations are zero */
+    /* True if the observers give some quantizer different ranges, or an input is on an integer grid. If only one
+       observer is tried: if there is a quantizer with a range. */
+    bool differ = false;
+    const size_t row = f.qparams + 1;
+    for (qc_id s = 1; s < row; s++) {
+        differ = differ || f.steps[s] || (f.tried == 1 && f.params[s].scale > 0);
+        for (size_t k = 1; k < f.tried; k++) differ = differ || !same_affine(f.params[s], f.params[k * row + s]);
+    }
+    if (!differ) { /* weight-only quantization, or all activations are zero */
         net->scheme.calibration.methods = m->methods;
         return true;
     }
-    const bool ok = make_base(&f, st) && race_observers(&f, st) && qc_simulate(&unbound, net->partition, st);
+    /* Make the graph that all trials start from: ranges of mse, weights rounded. */
+    struct qc_calibration *usual = NULL;
+    const struct qc_round_weights_options how = qc_network_rounding(net);
+    const bool rounds = qc_rounds_weights(net->scheme.settings) && qc_network_moments(net);
+    const bool based =
+        qc_bind_params(&usual, net->simulated, net->evidence->statistics, qc_dataset_file(net->setup->data), f.params,
+                       &net->scheme.calibration, st) &&
+        (rounds ? qc_round_weights(&m->rounding, &m->rounded, net->simulated, qc_network_moments(net), &how, st)
+                : qc_network_store_nearest(&m->rounded, net, st));
+    qc_calibration_free(usual);
+    const bool ok = based && race_observers(&f, st) && qc_simulate(&unbound, net->partition, st);
     for (qc_id s = 1; ok && s <= f.qparams; s++)
         if (f.params[s].scale > 0) {
             m->methods[s] = f.steps[s] ? f.steps[s] : &f.methods[f.taken];

@@ -100,7 +100,8 @@ void qc_candidate_adopt(struct qc_candidate *c, struct qc_candidate *rival)
     c->form = rival->form;
     c->scheme = rival->scheme;
     c->network = rival->network;
-    qc_network_report_to(c->network, &c->quiet, c->warnings_from);
+    c->network->listener = &c->quiet;
+    c->network->warnings_from = c->warnings_from;
     rival->evidence = old.evidence;
     rival->form = old.form;
     rival->scheme = old.scheme;

@@ -19,13 +19,6 @@ struct sums {
     bool stored;                     /* a quantizer rounds it, whose range must be known */
 };
 
-/* Returns true if the input of a product, given by the name of its result, is rounded in blocks at run time. */
-static bool is_in_blocks(const struct qc_partition *p, const char *result)
-{
-    const qc_id v = qc_graph_find_value(p->graph, result);
-    return v && p->graph->values[v].node && p->input_format[p->graph->values[v].node];
-}
-
 /* Returns the node of the simulated graph for a product of the real one; 0: its input has neither floating-point levels
    nor blocks. *real: it is not rounded at all. */
 static qc_id simulated_product(bool *stored, bool *real, const struct qc_network *net, qc_id node)
@@ -40,7 +33,10 @@ static qc_id simulated_product(bool *stored, bool *real, const struct qc_network
     const qc_id input = g->nodes[product].inputs[0];
     const struct qc_node *maker = qc_node_of(g, input);
     *stored = q != NULL;
-    if (!q && is_in_blocks(net->partition, name)) return product;
+    /* True if the input of a product, given by the name of its result, is rounded in blocks at run time. */
+    const struct qc_partition *p = net->partition;
+    const qc_id v = qc_graph_find_value(p->graph, name);
+    if (!q && (v && p->graph->values[v].node && p->input_format[p->graph->values[v].node])) return product;
     *real = g->values[input].type.qparams == QC_REAL && (!maker || maker->op != QC_OP_Dequantize);
     if (!q) return 0;
     return !g->qparams_of[g->values[q->outputs].type.qparams].given ? product : 0;
@@ -57,32 +53,6 @@ static double squared_weight(const struct qc_centre_product *w, int64_t channel,
         sum += v * v;
     }
     return sum;
-}
-
-static bool add_product(struct sums *s, const struct qc_centre_product *w, const struct qc_second_moments_layer *l,
-                        struct qc_arena *a, struct qc_status *st)
-{
-    const size_t channels = (size_t)w->channels, each = channels / (size_t)w->groups, columns = l->columns;
-    if (!s->weight &&
-        (!(s->weight = QC_NEW_ARRAY(a, double, channels, st)) || !(s->first = QC_NEW_ARRAY(a, double, channels, st)) ||
-         !(s->second = QC_NEW_ARRAY(a, double, channels, st))))
-        return false;
-    double *mean = QC_NEW_ARRAY(a, double, columns, st), *square = QC_NEW_ARRAY(a, double, columns, st);
-    if (!mean || !square) return false;
-    s->channels = channels;
-    s->layers++;
-    for (size_t group = 0; group < l->groups; group++) {
-        qc_second_moments_read_mean(mean, l, ~0u, group, 0, columns);
-        for (size_t b = 0; b < l->blocks; b++) qc_second_moments_read_diagonal(square + b * l->block, l, ~0u, group, b);
-        for (size_t i = 0; i < columns; i++) {
-            const size_t channel = group * each + i % each;
-            const double weight = squared_weight(w, (int64_t)channel, (int64_t)(i / each));
-            s->weight[channel] += weight;
-            s->first[channel] += weight * mean[i];
-            s->second[channel] += weight * square[i];
-        }
-    }
-    return true;
 }
 
 /* Sums over the products of each value of p->real. products: [node_count + 1], set for those that are in a sum.
@@ -108,35 +78,34 @@ static bool find_sums(struct sums *of, bool *products, const struct qc_network *
                           l->channels == (size_t)w.channels && l->groups == (size_t)w.groups &&
                           l->taps == (size_t)w.taps && (adds || !qc_centre_adds(g, &uses, id)) &&
                           (!s->channels || s->channels == l->channels);
-        if (!fits)
+        if (!fits) {
             s->left = true;
-        else if (!(products[id] = add_product(s, &w, l, a, st)))
+            continue;
+        }
+        const size_t channels = (size_t)w.channels, each = channels / (size_t)w.groups, columns = l->columns;
+        if (!s->weight && (!(s->weight = QC_NEW_ARRAY(a, double, channels, st)) ||
+                           !(s->first = QC_NEW_ARRAY(a, double, channels, st)) ||
+                           !(s->second = QC_NEW_ARRAY(a, double, channels, st))))
             return false;
+        double *mean = QC_NEW_ARRAY(a, double, columns, st), *square = QC_NEW_ARRAY(a, double, columns, st);
+        if (!mean || !square) return false;
+        s->channels = channels;
+        s->layers++;
+        for (size_t group = 0; group < l->groups; group++) {
+            qc_second_moments_read_mean(mean, l, ~0u, group, 0, columns);
+            for (size_t b = 0; b < l->blocks; b++)
+                qc_second_moments_read_diagonal(square + b * l->block, l, ~0u, group, b);
+            for (size_t i = 0; i < columns; i++) {
+                const size_t channel = group * each + i % each;
+                const double weight = squared_weight(&w, (int64_t)channel, (int64_t)(i / each));
+                s->weight[channel] += weight;
+                s->first[channel] += weight * mean[i];
+                s->second[channel] += weight * square[i];
+            }
+        }
+        products[id] = true;
     }
     return true;
-}
-
-/* Returns the centres if they lower the error enough, else NULL with or without an error. */
-static const float *choose_centres(double *error, const struct sums *s, struct qc_arena *a, struct qc_status *st)
-{
-    double before = 0, after = 0;
-    float *centre = QC_NEW_ARRAY(a, float, s->channels, st);
-    for (size_t c = 0; centre && c < s->channels; c++) {
-        centre[c] = s->weight[c] > 0 ? (float)(s->first[c] / s->weight[c]) : 0;
-        before += s->second[c];
-        after += s->second[c] - (double)centre[c] * s->first[c];
-    }
-    *error = before > 0 ? after / before : 1;
-    return *error <= 1 - QC_CENTRE_LEAST_GAIN ? centre : NULL;
-}
-
-/* Returns true if the statistics have the value whose range that of v - c follows from, or v - c needs no range. */
-static bool has_range(const struct qc_network *net, qc_id v, bool stored)
-{
-    const char *name = net->real->values[qc_unmoved(net->real, v)].name;
-    if (!stored) return net->real->values[v].name != NULL;
-    return net->real->values[v].name && name && net->evidence->statistics &&
-           qc_collection_find(net->evidence->statistics, name);
 }
 
 /* Makes the graph with centred inputs, if there are any. adds: a MatMul without a bias may get an Add. */
@@ -155,12 +124,24 @@ static bool find_centres(bool *found_any, struct qc_network *net, bool adds, str
     bool ok = of && centre && products && found && find_sums(of, products, net, adds, a, st) &&
               (found->of = QC_NEW_ARRAY(kept, struct qc_centred_input, g->value_count, st));
     for (qc_id v = 1; ok && v <= g->value_count; v++) {
-        double error;
-        if (!of[v].layers || of[v].left || !has_range(net, v, of[v].stored)) continue;
-        if (!(centre[v] = choose_centres(&error, &of[v], a, st))) {
-            ok = st->code == QC_OK;
-            continue;
+        /* True if the statistics have the value whose range that of v - c follows from, or v - c needs no range. */
+        const char *name = net->real->values[qc_unmoved(net->real, v)].name;
+        const bool known = !of[v].stored ? net->real->values[v].name != NULL
+                                         : net->real->values[v].name && name && net->evidence->statistics &&
+                                               qc_collection_find(net->evidence->statistics, name);
+        if (!of[v].layers || of[v].left || !known) continue;
+        /* Take the centres if they lower the error enough. */
+        double before = 0, after = 0;
+        float *mean = QC_NEW_ARRAY(a, float, of[v].channels, st);
+        for (size_t c = 0; mean && c < of[v].channels; c++) {
+            mean[c] = of[v].weight[c] > 0 ? (float)(of[v].first[c] / of[v].weight[c]) : 0;
+            before += of[v].second[c];
+            after += of[v].second[c] - (double)mean[c] * of[v].first[c];
         }
+        const double error = before > 0 ? after / before : 1;
+        ok = mean != NULL;
+        if (!ok || !(error <= 1 - QC_CENTRE_LEAST_GAIN)) continue;
+        centre[v] = mean;
         struct qc_centred_input *to = &found->of[found->count++];
         *to = (struct qc_centred_input){.channels = of[v].channels, .layers = of[v].layers, .error = error};
         ok = (to->name = qc_arena_strdup(kept, g->values[v].name, st)) != NULL;
@@ -168,17 +149,6 @@ static bool find_centres(bool *found_any, struct qc_network *net, bool adds, str
     if (ok && found->count) ok = *found_any = qc_centre(&centred, g, centre, products, st);
     if (ok) qc_float_form_centre(net->form, found, centred, net->setup);
     return ok;
-}
-
-/* *all: the statistics have every observed value. */
-static bool have_statistics(bool *all, const struct qc_network *net, struct qc_status *st)
-{
-    struct qc_named_values values;
-    if (!qc_observed_values(&values, net->simulated, net->arena, st)) return false;
-    *all = true;
-    for (size_t i = 0; i < values.count; i++)
-        *all = *all && qc_collection_find(net->evidence->statistics, values.names[i]);
-    return true;
 }
 
 static bool simulate_anew(struct qc_network *net, struct qc_status *st)
@@ -194,7 +164,15 @@ bool qc_centre_channels(struct qc_network *net, struct qc_status *st)
         qc_ablated("centre"))
         return true;
     if (!find_centres(&any, net, true, st)) return false;
-    if (any && (!simulate_anew(net, st) || !have_statistics(&all, net, st))) return false;
+    if (any && !simulate_anew(net, st)) return false;
+    if (any) {
+        /* all: the statistics have every observed value. */
+        struct qc_named_values values;
+        if (!qc_observed_values(&values, net->simulated, net->arena, st)) return false;
+        all = true;
+        for (size_t i = 0; i < values.count; i++)
+            all = all && qc_collection_find(net->evidence->statistics, values.names[i]);
+    }
     if (any && !all) { /* leave products as they are whose bias is an Add that the target quantizes */
         qc_float_form_centre(net->form, NULL, NULL, net->setup);
         if (!simulate_anew(net, st) || !find_centres(&any, net, false, st) || (any && !simulate_anew(net, st)))

@@ -18,25 +18,6 @@ struct beside {
     qc_id *floats; /* [value_count + 1] of graph */
 };
 
-static bool can_round(const struct qc_network *net)
-{
-    const struct qc_settings *s = net->scheme.settings;
-    return net->setup->data && net->weight_rounding && qc_network_moments(net) && s->compensate && s->correct_bias &&
-           s->plan.accumulator.bits % 32 == 0 && !net->setup->of_body &&
-           (!net->scheme.options->demand.size || net->scheme.sized) && !qc_dataset_varies(net->setup->data);
-}
-
-/* Returns the value of the float graph with the name of the layer's input; 0 if there is none of the same shape. */
-static qc_id float_form(const struct qc_graph *g, const struct qc_graph *real, qc_id layer)
-{
-    const struct qc_value *v = qc_value(g, qc_source_of(g, g->nodes[layer].inputs[0]));
-    const qc_id found = v->name && v->kind == QC_VALUE_RESULT ? qc_graph_find_value(real, v->name) : 0;
-    const struct qc_value *f = found ? qc_value(real, found) : NULL;
-    return f && f->kind == QC_VALUE_RESULT && f->type.dtype == QC_F32 && qc_shape_equal(&f->type.shape, &v->type.shape)
-               ? found
-               : 0;
-}
-
 static bool copy_beside(struct beside *b, const struct qc_graph *g, const struct qc_graph *real,
                         const struct qc_weight_rounder *r, struct qc_status *st)
 {
@@ -48,8 +29,14 @@ static bool copy_beside(struct beside *b, const struct qc_graph *g, const struct
     other.to = own.to;
     for (size_t i = 0; ok && i < g->input_count; i++) other.map[real->inputs[i].value] = own.map[g->inputs[i].value];
     for (qc_id id = 1; ok && id <= g->node_count; id++) {
-        const qc_id v = qc_weight_rounder_can_cross(r, id, 1) ? float_form(g, real, id) : 0;
-        ok = !v || (floats[g->nodes[id].inputs[0]] = qc_rebuild_value(&other, v, st)) != 0;
+        if (!qc_weight_rounder_can_cross(r, id, 1)) continue;
+        /* The value of the float graph with the name of the layer's input, if it has the same shape. */
+        const struct qc_value *v = qc_value(g, qc_source_of(g, g->nodes[id].inputs[0]));
+        const qc_id found = v->name && v->kind == QC_VALUE_RESULT ? qc_graph_find_value(real, v->name) : 0;
+        const struct qc_value *f = found ? qc_value(real, found) : NULL;
+        if (f && f->kind == QC_VALUE_RESULT && f->type.dtype == QC_F32 &&
+            qc_shape_equal(&f->type.shape, &v->type.shape))
+            ok = (floats[g->nodes[id].inputs[0]] = qc_rebuild_value(&other, found, st)) != 0;
     }
     ok = ok && qc_rebuild_finish(&b->graph, &own, st) &&
          ((b->floats = calloc(b->graph->value_count + 1, sizeof *b->floats)) || qc_fail_memory(st, sizeof *b->floats));
@@ -78,13 +65,6 @@ static bool refines_all(const struct qc_network *net)
 static bool is_few(enum qc_dtype t)
 {
     return t != QC_NONE && qc_dtype_info(t)->bits < 8;
-}
-
-static bool has_few_bits(const struct qc_partition_options *scheme)
-{
-    bool few = is_few(scheme->weight.dtype);
-    for (size_t i = 0; i < scheme->weight_type_count; i++) few = few || is_few(scheme->weight_types[i].dtype);
-    return few;
 }
 
 /* Rounds the weights again, layer by layer. *out and *rounding stay NULL if no layer can be refined. */
@@ -127,9 +107,16 @@ bool qc_round_crossed(struct qc_network *net, struct qc_status *st)
 {
     struct qc_weight_rounding *rounding = NULL;
     struct qc_graph *crossed = NULL;
-    if (!can_round(net)) return true;
+    const struct qc_settings *s = net->scheme.settings;
+    if (!net->setup->data || !net->weight_rounding || !qc_network_moments(net) || !s->compensate || !s->correct_bias ||
+        s->plan.accumulator.bits % 32 != 0 || net->setup->of_body ||
+        (net->scheme.options->demand.size && !net->scheme.sized) || qc_dataset_varies(net->setup->data))
+        return true;
     if (!qc_memory_ample(net)) {
-        if (has_few_bits(&net->scheme.partition) || refines_all(net))
+        const struct qc_partition_options *scheme = &net->scheme.partition;
+        bool few = is_few(scheme->weight.dtype);
+        for (size_t i = 0; i < scheme->weight_type_count; i++) few = few || is_few(scheme->weight_types[i].dtype);
+        if (few || refines_all(net))
             qc_warn(net->listener->warnings,
                     "weights are not refined: --memory-limit leaves too little memory for a second rounding");
         return true;

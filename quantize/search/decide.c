@@ -25,12 +25,13 @@ static bool compare_with_plain(bool *better, struct qc_race_result *g, const str
     return qc_race_of_graphs(g, better, net, graphs, &terms, st);
 }
 
-/* Runs both jobs. Unless --propagate gains (quantize/search/race.h), the job without it takes its place, with
-   refined weights if these gain (quantize/search/cross_rounding.c), and with a warning. */
-static bool plain_or_propagated(struct qc_network *net, struct qc_status *st)
+/* Refines weights. With --propagate both jobs run: unless --propagate gains (quantize/search/race.h), the job without
+   it takes its place, with refined weights if these gain (quantize/search/cross_rounding.c), and with a warning. */
+static bool refine(struct qc_network *net, struct qc_status *st)
 {
     bool better = false;
     struct qc_race_result g;
+    if (!net->unpropagated) return net->scheme.options->method.propagate || qc_round_crossed(net, st);
     bool ok = compare_with_plain(&better, &g, net, st);
     if (!ok) return false;
     /* If the plain job keeps refined weights, --propagate must be better than these. */
@@ -110,25 +111,12 @@ static bool choose_observers(struct qc_network *net, struct qc_status *st)
     return ok;
 }
 
-/* Keeps samples for the trials, the report and advice. */
-static bool keep_samples(struct qc_network *net, struct qc_status *st)
-{
-    return !net->setup->data || net->scheme.options->run.memory_limit ||
-           qc_dataset_keep(net->setup->data, net->setup->budget, st);
-}
-
-static bool refine(struct qc_network *net, struct qc_status *st)
-{
-    if (net->unpropagated) return plain_or_propagated(net, st);
-    return net->scheme.options->method.propagate || qc_round_crossed(net, st);
-}
-
 static bool quantize_bodies(struct qc_network *net, struct qc_status *st)
 {
     struct qc_body_set *bodies;
     if (net->evidence->bodies) return true;
     if (!qc_quantize_bodies(&bodies, net, qc_decide, st)) return false;
-    qc_evidence_set_bodies(net->evidence, bodies);
+    net->evidence->bodies = bodies;
     return true;
 }
 
@@ -138,7 +126,8 @@ bool qc_decide(struct qc_network **out, const struct qc_setup *setup, const stru
     struct qc_network *net = NULL;
     const bool ok =
         qc_network_observe(&net, setup, scheme, evidence, listener, st) && qc_scale_channels(net, st) &&
-        qc_centre_channels(net, st) && keep_samples(net, st) &&
+        qc_centre_channels(net, st) &&
+        (!setup->data || scheme->options->run.memory_limit || qc_dataset_keep(setup->data, setup->budget, st)) &&
         qc_network_passed(net, QC_PASS_scale, net->simulated, net->simulated, st) && choose_observers(net, st) &&
         qc_network_passed(net, QC_PASS_choose, net->simulated, net->simulated, st) && qc_network_bind(net, st) &&
         refine(net, st) && qc_network_passed(net, QC_PASS_refine, net->simulated, net->rounded, st) &&

@@ -20,16 +20,6 @@ static bool draw(struct qc_demand *d, size_t wanted, struct qc_status *st)
                                      qc_trials_units(d->trials) * qc_trials_parts(d->trials)->count, st)) != NULL;
 }
 
-/* Warns of a --max-drop that is less than one sample of --eval. */
-static void warn_of_fine_demand(const struct qc_demand *d)
-{
-    const size_t count = d->fp32.positions ? d->fp32.positions : d->fp32.samples;
-    const double one = count ? 100 / (double)count : 0;
-    if (d->fp32.kind != QC_METRIC_TOP1 || !(d->max_drop > 0 && d->max_drop < one)) return;
-    qc_warn(d->c->warnings, "--max-drop %g is less than one of the %zu %s of --eval, %.3g points: none may be lost",
-            d->max_drop, count, d->fp32.positions ? "positions" : "samples", one);
-}
-
 bool qc_demand_begin(struct qc_demand *d, struct qc_candidate *c, struct qc_status *st)
 {
     const struct qc_options *o = c->setup->options;
@@ -39,7 +29,12 @@ bool qc_demand_begin(struct qc_demand *d, struct qc_candidate *c, struct qc_stat
     d->max_drop = o->demand.max_drop;
     d->min_sqnr = o->demand.min_sqnr;
     d->max_nll = o->demand.max_nll;
-    warn_of_fine_demand(d);
+    /* Warn of a --max-drop that is less than one sample of --eval. */
+    const size_t count = d->fp32.positions ? d->fp32.positions : d->fp32.samples;
+    const double one = count ? 100 / (double)count : 0;
+    if (d->fp32.kind == QC_METRIC_TOP1 && d->max_drop > 0 && d->max_drop < one)
+        qc_warn(d->c->warnings, "--max-drop %g is less than one of the %zu %s of --eval, %.3g points: none may be lost",
+                d->max_drop, count, d->fp32.positions ? "positions" : "samples", one);
     return isnan(d->min_sqnr) || draw(d, eval ? qc_dataset_units(d->data) : QC_DEMAND_UNITS_MAX, st);
 }
 
@@ -57,11 +52,6 @@ void qc_demand_end(struct qc_demand *d)
 {
     qc_trials_free(d->trials);
     d->trials = NULL;
-}
-
-size_t qc_demand_samples(const struct qc_demand *d)
-{
-    return d->trials ? qc_trials_units(d->trials) * qc_dataset_unit_samples(d->data) : 0;
 }
 
 static bool copy_produced(void *user, struct qc_graph **out, size_t k, struct qc_status *st)

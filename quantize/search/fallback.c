@@ -64,15 +64,6 @@ static unsigned bits(enum qc_dtype t)
     return t == QC_NONE ? 0 : qc_dtype_info(t)->bits;
 }
 
-static struct terms terms_of(const struct qc_scheme *base)
-{
-    const bool integer = base->options->graph.require_integer;
-    return (struct terms){.base = &base->partition,
-                          .integer = integer,
-                          .rounds_again = base->options->graph.runs_on->onnxruntime && !integer,
-                          .wide_is_float = base->options->graph.runs_on->wide_is_float && !integer};
-}
-
 /* Weights below 8 bits go to 8 if the target computes 16-bit weights in float. */
 static enum qc_dtype wide_weight(const struct terms *t)
 {
@@ -108,25 +99,13 @@ static enum remedy remedy_in(const struct terms *t, const struct qc_layer_effect
     return t->integer ? KEEP : IN_FLOAT;
 }
 
-static const char *rung_name(const struct terms *t, enum rung rung)
-{
-    if (rung == FLOATS) return "float";
-    if (has_small_floats(t->base)) return "float with quantized weights";
-    return has_wide_blocks(t->base) || wide_weight(t) == QC_I8 ? "wider types" : "16 bits";
-}
-
-static enum qc_dtype wide_activation(const struct qc_partition_options *base)
-{
-    const enum qc_dtype t = base->activation.dtype;
-    return t == QC_I8 || t == QC_I4 ? QC_I16 : QC_U16;
-}
-
 /* Adds the options that change a layer; none if it keeps its types. */
 static bool add_remedy(struct qc_change *to, const struct terms *t, const struct qc_layer_effect *e, enum remedy remedy,
                        struct qc_arena *a, struct qc_status *st)
 {
     static const char activations[] = "activation-type", weights[] = "weight-type";
     const char *glob = qc_glob_of_name(e->name, a, st), *type = "none";
+    const enum qc_dtype activation = t->base->activation.dtype;
     if (!glob) return false;
     switch (remedy) {
     case KEEP: return true;
@@ -135,7 +114,7 @@ static bool add_remedy(struct qc_change *to, const struct terms *t, const struct
     case BYTES_OF_WEIGHTS:
         type = remedy == WIDE_WEIGHTS ? "int16" : "int8";
         return qc_change_add(to, weights, qc_arena_printf(a, st, "%s:%s", type, glob), a, st);
-    case WIDE_ACTIVATIONS: type = wide_activation(t->base) == QC_I16 ? "int16" : "uint16"; break;
+    case WIDE_ACTIVATIONS: type = activation == QC_I8 || activation == QC_I4 ? "int16" : "uint16"; break;
     case WIDE_BLOCKS: type = WIDE_FORMAT; break;
     case FLOAT_INPUTS: break;
     }
@@ -192,8 +171,13 @@ static bool begin_widening(struct widening *w, const struct qc_network *net, con
     const struct qc_graph *g = net->simulated;
     struct qc_texts layers = {0};
     struct qc_uses uses;
+    const struct qc_target *target = base->options->graph.runs_on;
+    const bool integer = base->options->graph.require_integer;
     *w = (struct widening){.s = s,
-                           .terms = terms_of(base),
+                           .terms = {.base = &base->partition,
+                                     .integer = integer,
+                                     .rounds_again = target->onnxruntime && !integer,
+                                     .wide_is_float = target->wide_is_float && !integer},
                            .wires = QC_NEW_ARRAY(a, struct wires, s->count + 1, st),
                            .quantizers = g->qparams_count,
                            .wide = QC_NEW_ARRAY(a, bool, g->qparams_count + 1, st),
@@ -234,17 +218,6 @@ static bool begin_widening(struct widening *w, const struct qc_network *net, con
     return true;
 }
 
-/* Returns true if a product multiplies this factor by one of more than 8 bits: 32-bit sums have no room for them. */
-static bool overflows(const struct widening *w, const bool *wide, qc_id factor)
-{
-    const struct wires *l;
-    for (size_t i = w->first[factor]; i; i = l->next[l->factors[0] != factor]) {
-        l = &w->wires[i - 1];
-        if (wide[l->factors[0]] && wide[l->factors[1]]) return true;
-    }
-    return false;
-}
-
 /* Widens some quantizers. Returns false and changes nothing if a product had no room for that. */
 static bool widen(bool *wide, const struct widening *w, const qc_id *of, size_t count)
 {
@@ -253,7 +226,13 @@ static bool widen(bool *wide, const struct widening *w, const qc_id *of, size_t 
     bool room = true;
     for (size_t i = 0; i < count; i++)
         if (of[i] && !wide[of[i]]) wide[now[changed++] = of[i]] = true;
-    for (size_t i = 0; i < changed; i++) room = room && !overflows(w, wide, now[i]);
+    /* A product must not multiply a factor by one of more than 8 bits: 32-bit sums have no room for them. */
+    for (size_t i = 0; i < changed; i++)
+        for (size_t k = w->first[now[i]]; room && k;) {
+            const struct wires *l = &w->wires[k - 1];
+            room = !wide[l->factors[0]] || !wide[l->factors[1]];
+            k = l->next[l->factors[0] != now[i]];
+        }
     while (!room && changed) wide[now[--changed]] = false;
     return room;
 }
@@ -290,27 +269,6 @@ bool qc_layer_remedies(struct qc_change *to, const struct qc_network *net, const
            add_remedies(to, &w, from, end, in_float ? FLOATS : WIDE, a, st);
 }
 
-static bool is_skipped(const struct qc_change *c, const char *glob)
-{
-    for (size_t i = 0; i < c->count; i++)
-        if (strcmp(c->options[i].name, "skip") == 0 && strcmp(c->options[i].value, glob) == 0) return true;
-    return false;
-}
-
-/* Adds a layer in float. If its noise is that of its inputs, their feeders are in float, too: what they store is
-   rounded. */
-static bool add_floats(struct qc_change *to, const struct qc_layer_effect *e, const struct wires *f, struct qc_arena *a,
-                       struct qc_status *st)
-{
-    const bool weights = isfinite(e->noise_weights) && e->noise_weights > e->noise / 2;
-    for (size_t i = 0; i < (weights ? 1 : WIRES + 1); i++) {
-        const char *name = i ? f->feeders[i - 1] : e->name, *glob = name && *name ? qc_glob_of_name(name, a, st) : "";
-        if (!glob) return false;
-        if (*glob && !is_skipped(to, glob) && !qc_change_add(to, "skip", glob, a, st)) return false;
-    }
-    return true;
-}
-
 /* Tries the first `layers` layers. *good: they are enough for a demand, or else the best so far. *over: more of them
    cannot be better. */
 static bool try_layers(bool *good, bool *over, struct qc_attempts *t, const struct widening *w, size_t layers,
@@ -320,8 +278,23 @@ static bool try_layers(bool *good, bool *over, struct qc_attempts *t, const stru
     struct qc_change change = {.met = true};
     const bool fed = rung == FLOATS && !w->terms.integer && !t->demanded;
     *good = *over = false;
-    for (size_t i = 0; fed && i < layers; i++)
-        if (!add_floats(&change, &w->s->layers[i], &w->wires[i], t->c->arena, st)) return false;
+    for (size_t i = 0; fed && i < layers; i++) {
+        /* Add a layer in float. If its noise is that of its inputs, their feeders are in float, too: what they store is
+           rounded. */
+        const struct qc_layer_effect *e = &w->s->layers[i];
+        const struct wires *f = &w->wires[i];
+        const bool weights = isfinite(e->noise_weights) && e->noise_weights > e->noise / 2;
+        for (size_t k = 0; k < (weights ? 1 : WIRES + 1); k++) {
+            const char *name = k ? f->feeders[k - 1] : e->name,
+                       *glob = name && *name ? qc_glob_of_name(name, t->c->arena, st) : "";
+            if (!glob) return false;
+            bool skipped = false;
+            for (size_t n = 0; n < change.count; n++)
+                skipped = skipped ||
+                          (strcmp(change.options[n].name, "skip") == 0 && strcmp(change.options[n].value, glob) == 0);
+            if (*glob && !skipped && !qc_change_add(&change, "skip", glob, t->c->arena, st)) return false;
+        }
+    }
     if (!fed && !add_remedies(&change, w, 0, layers, rung, t->c->arena, st)) return false;
     if (!change.count) return true;
     if (fed) layers = change.count;
@@ -329,18 +302,14 @@ static bool try_layers(bool *good, bool *over, struct qc_attempts *t, const stru
         *good = true;
         return true;
     }
-    if (!qc_attempt(&step, t, &change, layers, rung_name(&w->terms, rung), st)) return false;
+    const char *name = rung == FLOATS                    ? "float"
+                       : has_small_floats(w->terms.base) ? "float with quantized weights"
+                       : has_wide_blocks(w->terms.base) || wide_weight(&w->terms) == QC_I8 ? "wider types"
+                                                                                           : "16 bits";
+    if (!qc_attempt(&step, t, &change, layers, name, st)) return false;
     *good = t->demanded ? step->met : step == &t->steps[t->best];
     *over = qc_attempts_over(t, step);
     return true;
-}
-
-/* Returns the next number of layers to try. One fewer than all comes before all: with all layers in float nothing is
-   quantized. */
-static size_t next_number(size_t n, size_t all)
-{
-    if (2 * n < all) return 2 * n;
-    return n + 1 < all ? all - 1 : n < all ? all : all + 1;
 }
 
 /* Follows one rung: doubles the number of layers while that can be better, then halves the interval below the best. */
@@ -349,7 +318,11 @@ static bool follow_rung(struct qc_attempts *t, const struct widening *w, enum ru
     const size_t all = w->s->count;
     size_t below = 0, best = 0;
     bool good, over = false;
-    for (size_t n = 1, last = 0; n <= all && !over; last = n, n = next_number(n, all)) {
+    /* One fewer than all comes before all: with all layers in float nothing is quantized. */
+    for (size_t n = 1, last = 0; n <= all && !over; last = n, n = 2 * n < all   ? 2 * n
+                                                                  : n + 1 < all ? all - 1
+                                                                  : n < all     ? all
+                                                                                : all + 1) {
         if (!try_layers(&good, &over, t, w, n, rung, st)) return false;
         if (!good) continue;
         below = last;
@@ -363,23 +336,16 @@ static bool follow_rung(struct qc_attempts *t, const struct widening *w, enum ru
     return true;
 }
 
-/* Sets *differs if some layer can have wider types that are not float. */
-static bool find_wider_types(bool *differs, const struct widening *w, struct qc_arena *a, struct qc_status *st)
-{
-    struct qc_change all = {0};
-    if (!add_remedies(&all, w, 0, w->s->count, WIDE, a, st)) return false;
-    *differs = false;
-    for (size_t i = 0; i < all.count; i++) *differs = *differs || strcmp(all.options[i].name, "skip") != 0;
-    return true;
-}
-
 bool qc_widen_layers(struct qc_attempts *t, const struct qc_sensitivity *effects, struct qc_status *st)
 {
     struct widening w;
     bool wider;
-    if (!begin_widening(&w, t->c->network, &t->base, effects, t->c->arena, st) ||
-        !find_wider_types(&wider, &w, t->c->arena, st))
-        return false;
+    if (!begin_widening(&w, t->c->network, &t->base, effects, t->c->arena, st)) return false;
+    /* True if some layer can have wider types that are not float. */
+    struct qc_change all = {0};
+    if (!add_remedies(&all, &w, 0, w.s->count, WIDE, t->c->arena, st)) return false;
+    wider = false;
+    for (size_t i = 0; i < all.count; i++) wider = wider || strcmp(all.options[i].name, "skip") != 0;
     if (!wider) return follow_rung(t, &w, FLOATS, st);
     /* The rung that is likely cheaper comes first: it stops the other one early. */
     const bool float_first = t->demanded && w.terms.wide_is_float && t->base.partition.prefer == QC_PREFER_SPEED &&

@@ -66,19 +66,6 @@ struct fitting {
     bool least;                  /* the choice is the smallest possible */
 };
 
-static bool is_unsigned(const struct fitting *f)
-{
-    return !qc_dtype_info(f->base.partition.weight.dtype)->is_signed;
-}
-
-/* Returns the name of a type, "int4"; a table with 16 bits is signed. */
-static const char *type_name(const struct fitting *f, unsigned width)
-{
-    static const char *const names[WIDTHS] = {
-        [BITS_8] = "uint8", [BITS_4] = "uint4", [BITS_2] = "uint2", [BITS_16] = "uint16"};
-    return names[width] + !(is_unsigned(f) && width != BITS_16);
-}
-
 /* ---- Layers ---- */
 
 static bool is_weight(const struct qc_graph *g, const struct qc_node *n)
@@ -89,33 +76,10 @@ static bool is_weight(const struct qc_graph *g, const struct qc_node *n)
            s->state == QC_QPARAMS_BOUND;
 }
 
-/* Returns the node that reads a weight, looking through Dequantize, Reshape and Transpose; 0 if none does. */
-static qc_id reader_of(const struct qc_uses *u, qc_id value)
-{
-    for (;;) {
-        const struct qc_use_list readers = qc_readers(u, value);
-        const qc_id id = readers.count ? readers.of[0].node : 0;
-        if (!id) return 0;
-        const enum qc_op op = u->graph->nodes[id].op;
-        if (op != QC_OP_Dequantize && op != QC_OP_Reshape && op != QC_OP_Transpose) return id;
-        value = u->graph->nodes[id].outputs;
-    }
-}
-
 static struct weight *weight_named(const struct fitting *f, const char *name)
 {
     const size_t k = qc_texts_find(&f->weight_names, name);
     return k ? &f->weights[k - 1] : NULL;
-}
-
-/* Sets *out to the index of the layer of this name, which is added if it is new. */
-static bool unit_named(size_t *out, struct fitting *f, const char *name, struct qc_status *st)
-{
-    const size_t k = qc_texts_find(&f->unit_names, name);
-    *out = k ? k - 1 : f->unit_count;
-    if (k) return true;
-    f->units[f->unit_count++] = (struct layer){.node = name, .table = true};
-    return qc_texts_set(&f->unit_names, name, f->unit_count, f->c->arena, st);
 }
 
 static bool find_layers(struct fitting *f, struct qc_status *st)
@@ -129,15 +93,30 @@ static bool find_layers(struct fitting *f, struct qc_status *st)
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (!is_weight(g, n)) continue;
-        const qc_id reader = reader_of(&uses, n->outputs);
+        /* The node that reads the weight, behind Dequantize, Reshape and Transpose; 0: none does. */
+        qc_id reader = 0;
+        for (struct qc_use_list to = qc_readers(&uses, n->outputs); to.count && !reader;) {
+            const qc_id at = to.of[0].node;
+            const enum qc_op op = g->nodes[at].op;
+            if (op == QC_OP_Dequantize || op == QC_OP_Reshape || op == QC_OP_Transpose)
+                to = qc_readers(&uses, g->nodes[at].outputs);
+            else
+                reader = at;
+        }
         const char *name = qc_arena_strdup(a, reader ? qc_layer_name(&uses, reader) : "", st),
                    *quantizer = qc_arena_strdup(a, g->qparams_of[g->values[n->outputs].type.qparams].name, st);
         if (!name || !quantizer) return false;
         if (!*name || weight_named(f, quantizer)) continue; /* no option can name it, or it is listed already */
         struct weight *w = &f->weights[f->weight_count++];
         *w = (struct weight){.name = quantizer};
-        if (!unit_named(&w->unit, f, name, st) || !qc_texts_set(&f->weight_names, quantizer, f->weight_count, a, st))
-            return false;
+        /* The layer of this name, which is added if it is new. */
+        const size_t k = qc_texts_find(&f->unit_names, name);
+        w->unit = k ? k - 1 : f->unit_count;
+        if (!k) {
+            f->units[f->unit_count++] = (struct layer){.node = name, .table = true};
+            if (!qc_texts_set(&f->unit_names, name, f->unit_count, f->c->arena, st)) return false;
+        }
+        if (!qc_texts_set(&f->weight_names, quantizer, f->weight_count, a, st)) return false;
         f->units[w->unit].table = f->units[w->unit].table && g->nodes[reader].op == QC_OP_Gather;
     }
     for (size_t k = 0; k < f->unit_count; k++)
@@ -198,7 +177,11 @@ static bool change_widths(struct qc_change *out, const struct fitting *f, const 
     struct qc_arena *a = f->c->arena;
     *out = (struct qc_change){.first = true};
     for (size_t k = 0; k < f->unit_count; k++) {
-        const char *type = type_name(f, f->units[k].width);
+        /* "int4"; a table with 16 bits is signed */
+        static const char *const names[WIDTHS] = {
+            [BITS_8] = "uint8", [BITS_4] = "uint4", [BITS_2] = "uint2", [BITS_16] = "uint16"};
+        const char *type = names[f->units[k].width] +
+                           (qc_dtype_info(f->base.partition.weight.dtype)->is_signed || f->units[k].width == BITS_16);
         if (!qc_change_add(out, "weight-type", qc_arena_printf(a, st, "%s:%s", type, f->units[k].glob), a, st))
             return false;
     }
@@ -213,37 +196,6 @@ static bool again(struct fitting *f, const char *method, struct qc_status *st)
     return change_widths(&change, f, method, st) && qc_candidate_change(f->c, &f->base, &change, st);
 }
 
-/* Returns true if a layer can have a width, which is possible. */
-static bool has_width(const struct fitting *f, const struct layer *l, unsigned width)
-{
-    return f->there[width] && (width != BITS_16 || l->table);
-}
-
-/* Sums the weights of each layer, for the widths that are noted. */
-static void add_up(struct fitting *f)
-{
-    for (size_t k = 0; k < f->unit_count; k++) {
-        struct layer *l = &f->units[k];
-        l->judged = true;
-        for (unsigned width = 0; width < WIDTHS; width++) {
-            l->by_moments[width] = l->by_square[width] = 0;
-            l->weight_bytes[width] = 0;
-        }
-    }
-    for (unsigned width = 0; width < WIDTHS; width++) f->besides[width] = (int64_t)f->file[width];
-    for (size_t i = 0; i < f->weight_count; i++) {
-        const struct weight *w = &f->weights[i];
-        struct layer *l = &f->units[w->unit];
-        for (unsigned width = 0; width < WIDTHS; width++) {
-            l->judged = l->judged && (!f->there[width] || w->judged[width]);
-            l->by_moments[width] += w->error[width];
-            l->by_square[width] += w->square[width];
-            l->weight_bytes[width] += w->bytes[width];
-            f->besides[width] -= (int64_t)w->bytes[width];
-        }
-    }
-}
-
 /* Measures file size and error with all layers in one width, or tables in 16 bits and the others in 8. made: the
    network has that width already. method: as of again. there[width] is false if a file format or an operator does not
    support the width. */
@@ -254,7 +206,27 @@ static bool measure_width(struct fitting *f, unsigned width, bool made, const ch
         f->units[k].width = width == BITS_16 && !f->units[k].table ? BITS_8 : width;
     f->there[width] = (made || again(f, method, &why)) && file_bytes(&f->file[width], f->c->network, &why) &&
                       note_width(f, width, &why);
-    add_up(f);
+    /* Sum the weights of each layer, for the widths that are noted. */
+    for (size_t k = 0; k < f->unit_count; k++) {
+        struct layer *l = &f->units[k];
+        l->judged = true;
+        for (unsigned each = 0; each < WIDTHS; each++) {
+            l->by_moments[each] = l->by_square[each] = 0;
+            l->weight_bytes[each] = 0;
+        }
+    }
+    for (unsigned each = 0; each < WIDTHS; each++) f->besides[each] = (int64_t)f->file[each];
+    for (size_t i = 0; i < f->weight_count; i++) {
+        const struct weight *w = &f->weights[i];
+        struct layer *l = &f->units[w->unit];
+        for (unsigned each = 0; each < WIDTHS; each++) {
+            l->judged = l->judged && (!f->there[each] || w->judged[each]);
+            l->by_moments[each] += w->error[each];
+            l->by_square[each] += w->square[each];
+            l->weight_bytes[each] += w->bytes[each];
+            f->besides[each] -= (int64_t)w->bytes[each];
+        }
+    }
     return f->there[width] || qc_candidate_refused(NULL, f->c, &why, st);
 }
 
@@ -302,66 +274,6 @@ static bool probe(struct fitting *f, unsigned width, struct qc_status *st)
 
 /* ---- The choice ---- */
 
-/* Bytes of a layer in one width: its weights, and an equal share of what this width costs beside the weights (such as
-   additional operators), compared with 8 bits. */
-static size_t layer_bytes(const struct fitting *f, size_t unit, unsigned width)
-{
-    const int64_t sum =
-        (int64_t)f->units[unit].weight_bytes[width] + (f->besides[width] - f->besides[BITS_8]) / (int64_t)f->unit_count;
-    return sum > 0 ? (size_t)sum : 0;
-}
-
-/* Returns by how many bytes the estimate of a file can be too large: what a width costs beside the weights may belong
-   to few layers. */
-static size_t uncertain_bytes(const struct fitting *f)
-{
-    int64_t most = 0;
-    for (unsigned width = 0; width < WIDTHS; width++) {
-        const int64_t more = f->there[width] ? llabs(f->besides[width] - f->besides[BITS_8]) : 0;
-        most = more > most ? more : most;
-    }
-    return (size_t)most;
-}
-
-static void fill_points(struct fitting *f, unsigned probed)
-{
-    for (size_t k = 0; k < f->unit_count; k++) {
-        const double there = loss_of(&f->units[k], probed);
-        for (unsigned width = 0; width < WIDTHS; width++) {
-            struct qc_size_point *to = &f->points[k].points[f->points[k].count];
-            if (!has_width(f, &f->units[k], width)) continue;
-            *to = (struct qc_size_point){.bytes = layer_bytes(f, k, width),
-                                         .error = there > 0 ? bounded(f->units[k].noise *
-                                                                      (loss_of(&f->units[k], width) / there))
-                                                            : 0};
-            f->points[k].count++;
-        }
-    }
-}
-
-/* Returns the width of point number `point` of the units that have it. */
-static unsigned width_at(const struct fitting *f, size_t point)
-{
-    unsigned width = 0;
-    for (size_t seen = 0;; width++)
-        if (f->there[width] && seen++ == point) return width;
-}
-
-/* Runs the chosen widths once more with refined weights (quantize/search/cross_rounding.c); if the file is too large
-   then, without. */
-static bool make_sized(struct fitting *f, struct qc_status *st)
-{
-    size_t bytes;
-    f->base.sized = true;
-    if (!again(f, NULL, st) || !file_bytes(&bytes, f->c->network, st)) return false;
-    if (bytes > f->limit) {
-        f->base.sized = false;
-        return again(f, NULL, st) && file_bytes(&f->bytes, f->c->network, st);
-    }
-    f->bytes = bytes;
-    return true;
-}
-
 /* Chooses points for a file with f->beside bytes beside the weights. */
 static bool choose_points(struct fitting *f, struct qc_status *st)
 {
@@ -381,7 +293,9 @@ static bool settle_widths(bool *fits, struct fitting *f, struct qc_status *st)
     for (int i = 0; i < QC_SIZE_ATTEMPTS; i++) {
         const size_t *points = f->choice;
         for (size_t k = 0; k < f->unit_count; k++) {
-            f->units[k].width = width_at(f, points[k]);
+            unsigned width = 0; /* of this point, among the widths that there are */
+            for (size_t seen = 0; !f->there[width] || seen++ != points[k];) width++;
+            f->units[k].width = width;
             f->units[k].bits = widths[f->units[k].width];
             f->units[k].bytes = f->points[k].points[points[k]].bytes;
             f->units[k].error = f->points[k].points[points[k]].error;
@@ -395,21 +309,6 @@ static bool settle_widths(bool *fits, struct fitting *f, struct qc_status *st)
     return true;
 }
 
-static size_t limit_of(const struct qc_setup *s)
-{
-    const struct qc_options *o = s->options;
-    if (o->demand.size_bytes) return (size_t)o->demand.size_bytes;
-    const double bytes = o->demand.size_percent / 100 * (double)s->model.graph->budget.model_bytes;
-    return bytes < (double)(SIZE_MAX / 2) ? (size_t)bytes : SIZE_MAX / 2;
-}
-
-static bool has_table(const struct fitting *f)
-{
-    size_t k = 0;
-    while (k < f->unit_count && !f->units[k].table) k++;
-    return k < f->unit_count;
-}
-
 /* Measures every width and chooses. f->beside starts with the least possible. */
 static bool measure_widths(struct fitting *f, struct qc_status *st)
 {
@@ -418,16 +317,40 @@ static bool measure_widths(struct fitting *f, struct qc_status *st)
     const bool blocks = f->base.partition.weight_block != 0;
     bool ok = measure_width(f, BITS_4, true, method, st);
     const unsigned probed = f->there[BITS_4] ? BITS_4 : BITS_8;
+    bool tables = false;
+    for (size_t k = 0; k < f->unit_count; k++) tables = tables || f->units[k].table;
     ok = ok && (probed == BITS_8 || probe(f, probed, st)) && measure_width(f, BITS_8, false, method, st) &&
          (f->there[BITS_8] || qc_fail(st, QC_UNSUPPORTED, "--size: weights of 8 bits cannot be written")) &&
          (probed == BITS_4 || probe(f, probed, st)) && (!blocks || measure_width(f, BITS_2, false, method, st)) &&
-         (!blocks || !has_table(f) || measure_width(f, BITS_16, false, method, st));
+         (!blocks || !tables || measure_width(f, BITS_16, false, method, st));
     if (!ok) return false;
     f->points = QC_NEW_ARRAY(f->c->arena, struct qc_size_unit, f->unit_count, st);
     f->choice = QC_NEW_ARRAY(f->c->arena, size_t, f->unit_count, st);
     if (!f->points || !f->choice) return false;
-    fill_points(f, probed);
-    const int64_t least_beside = f->besides[BITS_8] - (int64_t)uncertain_bytes(f);
+    for (size_t k = 0; k < f->unit_count; k++) {
+        const double there = loss_of(&f->units[k], probed);
+        for (unsigned width = 0; width < WIDTHS; width++) {
+            struct qc_size_point *to = &f->points[k].points[f->points[k].count];
+            if (!f->there[width] || (width == BITS_16 && !f->units[k].table)) continue;
+            /* Its weights, and an equal share of what this width costs beside the weights (such as additional
+               operators), compared with 8 bits. */
+            const int64_t bytes = (int64_t)f->units[k].weight_bytes[width] +
+                                  (f->besides[width] - f->besides[BITS_8]) / (int64_t)f->unit_count;
+            *to = (struct qc_size_point){.bytes = bytes > 0 ? (size_t)bytes : 0,
+                                         .error = there > 0 ? bounded(f->units[k].noise *
+                                                                      (loss_of(&f->units[k], width) / there))
+                                                            : 0};
+            f->points[k].count++;
+        }
+    }
+    /* By how many bytes the estimate of a file can be too large: what a width costs beside the weights may
+       belong to few layers. */
+    int64_t most = 0;
+    for (unsigned width = 0; width < WIDTHS; width++) {
+        const int64_t more = f->there[width] ? llabs(f->besides[width] - f->besides[BITS_8]) : 0;
+        most = more > most ? more : most;
+    }
+    const int64_t least_beside = f->besides[BITS_8] - most;
     f->beside = least_beside > 0 ? (size_t)least_beside : 0;
     return qc_size_frontier(&f->frontier, f->points, f->unit_count, f->c->arena, st) && choose_points(f, st);
 }
@@ -437,16 +360,6 @@ static bool measure_widths(struct fitting *f, struct qc_status *st)
 /* Numbers of weights with one scale that are compared if no --weight-block is given; NULL: a scale per channel. */
 static const char *const blocks_tried[] = {NULL, "32", "64", "128", "256"};
 enum { BLOCKS_TRIED = sizeof blocks_tried / sizeof *blocks_tried };
-
-/* Returns true if the number of weights with one scale is a choice, too: products read numbers in float, so blocks take
-   no operator from the integers. */
-static bool chooses_blocks(const struct qc_candidate *c)
-{
-    const struct qc_options *o = c->setup->options;
-    return !o->given[QC_OPTION_WEIGHT_BLOCK] && c->setup->data && !o->types.per_tensor &&
-           !o->graph.runs_on->no_blocks && c->scheme.partition.activation.dtype == QC_NONE &&
-           !c->scheme.partition.dynamic;
-}
 
 /* Sets *out to the scheme of the user's options with another default type of weights, for those that no option can
    name, and blocks of this size (NULL: those of the options). all: the type holds for all weights, also for tables. */
@@ -469,13 +382,6 @@ bool qc_size_first(struct qc_scheme *out, const struct qc_scheme *from, const st
     return base_scheme(out, from, s, 4, NULL, true, a, st);
 }
 
-static bool fit_blocks(struct fitting *f, struct qc_candidate *c, const char *block, struct qc_status *st)
-{
-    *f = (struct fitting){.c = c, .block = block, .limit = limit_of(c->setup)};
-    return base_scheme(&f->base, &c->scheme, c->setup, 8, block, false, c->arena, st) && find_layers(f, st) &&
-           measure_widths(f, st);
-}
-
 /* Those that fit come first, by error; the others by size. */
 static int by_expectation(const void *x, const void *y)
 {
@@ -486,36 +392,6 @@ static int by_expectation(const void *x, const void *y)
     if (left < right || left > right) return left < right ? -1 : 1;
     const int64_t p = a->base.partition.weight_block, q = b->base.partition.weight_block;
     return (p > q) - (p < q);
-}
-
-/* Measures each number of weights with one scale that is possible, into fits [BLOCKS_TRIED]. */
-static bool fit_all(struct fitting *fits, size_t *count, struct qc_candidate *c, struct qc_status *st)
-{
-    *count = 0;
-    for (size_t i = 0; i < BLOCKS_TRIED; i++) {
-        struct qc_status why = QC_STATUS_INIT;
-        struct qc_scheme first;
-        bool ok = !i || (base_scheme(&first, &c->scheme, c->setup, 4, blocks_tried[i], true, c->arena, &why) &&
-                         qc_candidate_make(c, &first, NULL, &why));
-        if (ok && fit_blocks(&fits[*count], c, blocks_tried[i], &why))
-            ++*count;
-        else if (!i)
-            return qc_fail(st, why.code, "%s", why.message);
-        else if (!qc_candidate_refused(NULL, c, &why, st))
-            return false;
-        if (!chooses_blocks(c)) break;
-    }
-    qsort(fits, *count, sizeof *fits, by_expectation);
-    return true;
-}
-
-static bool too_small(const struct fitting *f, bool all, struct qc_status *st)
-{
-    return qc_fail(
-        st, QC_DEMAND,
-        "--size %s: the limit is %zu bytes, and the smallest possible file has %zu bytes%s; no model was written",
-        f->c->setup->options->demand.size, f->limit, f->bytes,
-        all || f->there[BITS_2] ? "" : " (with --weight-block 32 weights can have 2 bits)");
 }
 
 /* Makes the best of the files that fit. An expected error only rises while a choice settles, because its bytes beside
@@ -531,7 +407,25 @@ static bool settle(struct fitting **best, struct fitting *fits, size_t count, st
         if (good && (!*best || fits[i].chosen.error < (*best)->chosen.error)) *best = &fits[i];
         if (fits[i].bytes < smallest->bytes) smallest = &fits[i];
     }
-    return *best ? make_sized(*best, st) : too_small(smallest, count > 1, st);
+    if (*best) {
+        /* Run the chosen widths once more with refined weights (quantize/search/cross_rounding.c); if the file is too
+           large then, without. */
+        struct fitting *f = *best;
+        size_t bytes;
+        f->base.sized = true;
+        if (!again(f, NULL, st) || !file_bytes(&bytes, f->c->network, st)) return false;
+        if (bytes > f->limit) {
+            f->base.sized = false;
+            return again(f, NULL, st) && file_bytes(&f->bytes, f->c->network, st);
+        }
+        f->bytes = bytes;
+        return true;
+    }
+    return qc_fail(
+        st, QC_DEMAND,
+        "--size %s: the limit is %zu bytes, and the smallest possible file has %zu bytes%s; no model was written",
+        smallest->c->setup->options->demand.size, smallest->limit, smallest->bytes,
+        count > 1 || smallest->there[BITS_2] ? "" : " (with --weight-block 32 weights can have 2 bits)");
 }
 
 /* ---- The record ---- */
@@ -539,51 +433,6 @@ static bool settle(struct fitting **best, struct fitting *fits, size_t count, st
 static void add_point(struct qc_json *to, size_t bytes, double error, bool chosen)
 {
     qc_json_add(to, QC_JSON("bytes %zu expected_error %g chosen %hhd", bytes, error, chosen));
-}
-
-/* Returns the least error for each size, thinned out to about QC_SIZE_ROWS, with the chosen point at its place. */
-static struct qc_json *frontier_json(const struct fitting *f)
-{
-    const struct qc_size_frontier *hull = &f->frontier;
-    const size_t all = hull->step_count + 1, every = all / QC_SIZE_ROWS + 1;
-    const size_t beside = f->bytes > f->chosen.bytes ? f->bytes - f->chosen.bytes : 0; /* bytes beside the layers */
-    struct qc_json *rows = qc_json_array();
-    bool placed = false;
-    for (size_t i = 0; i < all; i++) {
-        const size_t bytes = i ? hull->steps[i - 1].bytes : hull->least_bytes;
-        if (!placed && bytes >= f->chosen.bytes) add_point(rows, f->bytes, f->chosen.error, true);
-        placed = placed || bytes >= f->chosen.bytes;
-        if (bytes == f->chosen.bytes || (i % every && i + 1 < all)) continue;
-        add_point(rows, bytes + beside, i ? hull->steps[i - 1].error : hull->least_error, false);
-    }
-    return rows;
-}
-
-/* Returns the files with all layers in one width, for comparison. */
-static struct qc_json *uniform_json(const struct fitting *f)
-{
-    struct qc_json *rows = qc_json_array();
-    for (unsigned width = 0, point = 0; width < WIDTHS; width++) {
-        double error = 0;
-        if (!f->there[width] || width == BITS_16) continue;
-        for (size_t k = 0; k < f->unit_count; k++) error += f->points[k].points[point].error;
-        qc_json_add(rows, QC_JSON("bits %u bytes %zu expected_error %g", widths[width], f->file[width], error));
-        point++;
-    }
-    return rows;
-}
-
-/* Returns the numbers of weights with one scale that were compared, in ascending order. */
-static struct qc_json *blocks_json(const struct fitting *fits, size_t count)
-{
-    struct qc_json *rows = qc_json_array();
-    for (size_t b = 0; b < BLOCKS_TRIED; b++)
-        for (size_t i = 0; i < count; i++)
-            if (fits[i].block == blocks_tried[b])
-                qc_json_add(rows,
-                            QC_JSON("weight_block %" PRId64 " fits %hhd expected_error %g",
-                                    fits[i].base.partition.weight_block, (bool)!fits[i].least, fits[i].chosen.error));
-    return rows;
 }
 
 /* Puts the choice into the record. Expected errors are noise-to-signal ratios from rounded weights, of the outputs or,
@@ -603,15 +452,45 @@ static bool record_size(struct qc_json *record, const struct fitting *f, const s
         qc_json_add(layers, QC_JSON("node %s bits %u bytes %zu expected_error %g", f->units[k].node, f->units[k].bits,
                                     f->units[k].bytes, f->units[k].error));
     qc_json_set(o, "layers", layers);
-    qc_json_set(o, "uniform", uniform_json(f));
+    /* the files with all layers in one width, for comparison */
+    struct qc_json *uniform = qc_json_array();
+    for (unsigned width = 0, point = 0; width < WIDTHS; width++) {
+        double error = 0;
+        if (!f->there[width] || width == BITS_16) continue;
+        for (size_t k = 0; k < f->unit_count; k++) error += f->points[k].points[point].error;
+        qc_json_add(uniform, QC_JSON("bits %u bytes %zu expected_error %g", widths[width], f->file[width], error));
+        point++;
+    }
+    qc_json_set(o, "uniform", uniform);
     if (count > 1) {
         qc_json_put(o, "weight_block %" PRId64, f->block ? f->base.partition.weight_block : 0);
-        qc_json_set(o, "blocks", blocks_json(fits, count));
+        /* the numbers of weights with one scale that were compared, in ascending order */
+        struct qc_json *blocks = qc_json_array();
+        for (size_t b = 0; b < BLOCKS_TRIED; b++)
+            for (size_t i = 0; i < count; i++)
+                if (fits[i].block == blocks_tried[b])
+                    qc_json_add(blocks, QC_JSON("weight_block %" PRId64 " fits %hhd expected_error %g",
+                                                fits[i].base.partition.weight_block, (bool)!fits[i].least,
+                                                fits[i].chosen.error));
+        qc_json_set(o, "blocks", blocks);
     }
     qc_json_set(o, "options", qc_change_json(&change, f->c->arena, st));
     qc_json_put(o, "command %s", command);
     qc_json_set(record, "size", o);
-    qc_json_set(record, "frontier", frontier_json(f));
+    /* The least error for each size, thinned out to about QC_SIZE_ROWS, with the chosen point at its place. */
+    const struct qc_size_frontier *hull = &f->frontier;
+    const size_t all = hull->step_count + 1, every = all / QC_SIZE_ROWS + 1;
+    const size_t beside = f->bytes > f->chosen.bytes ? f->bytes - f->chosen.bytes : 0; /* bytes beside the layers */
+    struct qc_json *rows = qc_json_array();
+    bool placed = false;
+    for (size_t i = 0; i < all; i++) {
+        const size_t bytes = i ? hull->steps[i - 1].bytes : hull->least_bytes;
+        if (!placed && bytes >= f->chosen.bytes) add_point(rows, f->bytes, f->chosen.error, true);
+        placed = placed || bytes >= f->chosen.bytes;
+        if (bytes == f->chosen.bytes || (i % every && i + 1 < all)) continue;
+        add_point(rows, bytes + beside, i ? hull->steps[i - 1].error : hull->least_error, false);
+    }
+    qc_json_set(record, "frontier", rows);
     return st->code == QC_OK;
 }
 
@@ -621,9 +500,38 @@ bool qc_fit_size(struct qc_report *r, struct qc_candidate *c, struct qc_status *
     struct fitting *fits = QC_NEW_ARRAY(c->arena, struct fitting, BLOCKS_TRIED, st);
     struct fitting *best = NULL;
     size_t count;
-    if (!fits || !fit_all(fits, &count, c, st) || !settle(&best, fits, count, st) ||
-        !record_size(r->record, best, fits, count, st))
-        return false;
+    if (!fits) return false;
+    /* Measure each number of weights with one scale that is possible, into fits [BLOCKS_TRIED]. */
+    count = 0;
+    for (size_t i = 0; i < BLOCKS_TRIED; i++) {
+        struct qc_status why = QC_STATUS_INIT;
+        struct qc_scheme first;
+        const struct qc_options *o = c->setup->options;
+        bool ok = !i || (base_scheme(&first, &c->scheme, c->setup, 4, blocks_tried[i], true, c->arena, &why) &&
+                         qc_candidate_make(c, &first, NULL, &why));
+        const double bytes = o->demand.size_percent / 100 * (double)c->setup->model.graph->budget.model_bytes;
+        struct fitting *f = &fits[count];
+        *f = (struct fitting){.c = c,
+                              .block = blocks_tried[i],
+                              .limit = o->demand.size_bytes             ? (size_t)o->demand.size_bytes
+                                       : bytes < (double)(SIZE_MAX / 2) ? (size_t)bytes
+                                                                        : SIZE_MAX / 2};
+        if (ok && base_scheme(&f->base, &c->scheme, c->setup, 8, f->block, false, c->arena, &why) &&
+            find_layers(f, &why) && measure_widths(f, &why))
+            ++count;
+        else if (!i)
+            return qc_fail(st, why.code, "%s", why.message);
+        else if (!qc_candidate_refused(NULL, c, &why, st))
+            return false;
+        /* True if the number of weights with one scale is a choice, too: products read numbers in float, so blocks take
+           no operator from the integers. */
+        const bool blocks = !o->given[QC_OPTION_WEIGHT_BLOCK] && c->setup->data && !o->types.per_tensor &&
+                            !o->graph.runs_on->no_blocks && c->scheme.partition.activation.dtype == QC_NONE &&
+                            !c->scheme.partition.dynamic;
+        if (!blocks) break;
+    }
+    qsort(fits, count, sizeof *fits, by_expectation);
+    if (!settle(&best, fits, count, st) || !record_size(r->record, best, fits, count, st)) return false;
     qc_json_put(r->timing, "size_seconds %g", qc_seconds() - t0);
     return true;
 }

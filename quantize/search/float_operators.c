@@ -16,19 +16,6 @@
 #include "quantize/search/attempts.h"
 #include "quantize/search/cost.h"
 
-/* The estimates are those of ONNX Runtime, which computes in float as well. Options that place single operators or give
-   them types are not overruled. */
-static bool may_be_float(const struct qc_candidate *c)
-{
-    const struct qc_partition_options *p = &c->scheme.partition;
-    const struct qc_options *o = c->scheme.options;
-    const bool placed =
-        o->given[QC_OPTION_SKIP] || o->given[QC_OPTION_ONLY] || p->activation_type_count || p->weight_type_count;
-    return !placed && p->prefer == QC_PREFER_SPEED && !o->graph.require_integer && o->graph.runs_on->onnxruntime &&
-           p->activation.dtype != QC_NONE && qc_dtype_info(p->activation.dtype)->bits == 8 &&
-           !qc_is_small_float(p->activation.dtype) && !p->dynamic && !c->setup->given.count && !c->setup->in->team;
-}
-
 /* The operators of the produced graph that could be in float, by name. */
 struct operators {
     const struct qc_graph *made; /* the produced graph ... */
@@ -78,25 +65,6 @@ static double more_bytes(const struct qc_graph *made, qc_id id)
         if (t) elements += (double)t->count;
     }
     return elements * 3;
-}
-
-/* Marks the quantizers that such operators read. Returns the number of operators. */
-static size_t mark_operators(double *marked, const struct qc_network *net, const struct qc_uses *uses,
-                             const struct operators *o)
-{
-    const struct qc_graph *g = net->simulated;
-    size_t count = 0;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        const char *name = qc_layer_name(uses, id);
-        if (!operator_named(o, name, qc_op_info(n->op)->name)) continue;
-        count++;
-        for (unsigned i = 0; i < n->input_count; i++) {
-            const qc_id s = n->inputs[i] ? g->values[n->inputs[i]].type.qparams : QC_REAL;
-            if (s != QC_REAL && g->qparams_of[s].kind == QC_QPARAMS_QUANTIZER) marked[s] = 1;
-        }
-    }
-    return count;
 }
 
 /* An operator with its price. */
@@ -156,7 +124,19 @@ static bool choose_operators(struct qc_float_operators *out, const struct qc_can
     struct qc_uses uses;
     double *marked = QC_NEW_ARRAY(c->arena, double, net->simulated->qparams_count + 1, st);
     if (!marked || !qc_uses_of(&uses, net->simulated, c->arena, st)) return false;
-    const size_t count = mark_operators(marked, net, &uses, o);
+    /* Mark the quantizers that such operators read. */
+    const struct qc_graph *g = net->simulated;
+    size_t count = 0;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const char *name = qc_layer_name(&uses, id);
+        if (!operator_named(o, name, qc_op_info(n->op)->name)) continue;
+        count++;
+        for (unsigned i = 0; i < n->input_count; i++) {
+            const qc_id q = n->inputs[i] ? g->values[n->inputs[i]].type.qparams : QC_REAL;
+            if (q != QC_REAL && g->qparams_of[q].kind == QC_QPARAMS_QUANTIZER) marked[q] = 1;
+        }
+    }
     if (!count) return true;
     const struct qc_sensitivity_options which = {.most = count < QC_FREE_OPERATORS ? count : QC_FREE_OPERATORS,
                                                  .weights_of = 1,
@@ -173,7 +153,17 @@ bool qc_find_float_operators(struct qc_float_operators *out, const struct qc_can
 {
     struct operators o;
     *out = (struct qc_float_operators){0};
-    if (!may_be_float(c)) return true;
+    /* The estimates are those of ONNX Runtime, which computes in float as well. Options that place single operators or
+       give them types are not overruled. */
+    const struct qc_partition_options *p = &c->scheme.partition;
+    const struct qc_options *options = c->scheme.options;
+    const bool placed = options->given[QC_OPTION_SKIP] || options->given[QC_OPTION_ONLY] || p->activation_type_count ||
+                        p->weight_type_count;
+    const bool may = !placed && p->prefer == QC_PREFER_SPEED && !options->graph.require_integer &&
+                     options->graph.runs_on->onnxruntime && p->activation.dtype != QC_NONE &&
+                     qc_dtype_info(p->activation.dtype)->bits == 8 && !qc_is_small_float(p->activation.dtype) &&
+                     !p->dynamic && !c->setup->given.count && !c->setup->in->team;
+    if (!may) return true;
     const bool ok = list_operators(&o, c->network, c->arena, st) && choose_operators(out, c, &o, st);
     out->must_save = o.must_save;
     qc_graph_free(o.sized);

@@ -29,11 +29,6 @@ struct idea {
     size_t operators; /* so many operators stay in float (quantize/search/float_operators.c) */
 };
 
-static bool is_given(const struct qc_candidate *c, enum qc_option o)
-{
-    return c->scheme.options->given[o];
-}
-
 /* Whether operators can be in float is decided in quantize/search/float_operators.c. */
 static bool has_units(const struct qc_candidate *c)
 {
@@ -45,8 +40,9 @@ static bool may_scale(const struct qc_candidate *c)
 {
     const struct qc_partition_options *p = &c->scheme.partition;
     return has_units(c) && p->activation.dtype != QC_NONE && !p->activation.per_channel && !p->dynamic &&
-           !c->setup->given.count && !c->scheme.options->types.per_tensor && !is_given(c, QC_OPTION_EQUALIZE) &&
-           !is_given(c, QC_OPTION_SCALE_CHANNELS) && !c->setup->in->team && !qc_has_statistics(c->setup->in);
+           !c->setup->given.count && !c->scheme.options->types.per_tensor &&
+           !c->scheme.options->given[QC_OPTION_EQUALIZE] && !c->scheme.options->given[QC_OPTION_SCALE_CHANNELS] &&
+           !c->setup->in->team && !qc_has_statistics(c->setup->in);
 }
 
 static bool has_few_bits(const struct qc_candidate *c)
@@ -63,7 +59,8 @@ static bool may_choose_weights(const struct qc_candidate *c)
     const bool alone = has_units(c) && p->weight.dtype != QC_NONE && p->activation.dtype != QC_NONE &&
                        qc_network_weights_alone(c->network);
     return (has_few_bits(c) || alone) && !p->weight.format && !p->weight_block &&
-           !is_given(c, QC_OPTION_WEIGHT_METHOD) && (qc_network_moments(c->network) || !qc_memory_ample(c->network));
+           !c->scheme.options->given[QC_OPTION_WEIGHT_METHOD] &&
+           (qc_network_moments(c->network) || !qc_memory_ample(c->network));
 }
 
 static bool may_use_full_range(const struct qc_candidate *c)
@@ -118,19 +115,6 @@ static bool change_of(struct qc_change *out, const struct trying *t, const struc
     return true;
 }
 
-/* True if fewer operators are tried than have been, and no larger number was possible (`made`). */
-static bool has_operators(const struct trying *t, const struct idea *idea, bool made)
-{
-    return !idea->operators || (!made && idea->operators / 2 < t->operators.count);
-}
-
-/* Returns the observer that --method auto chose among several, or NULL. */
-static const char *chosen_method(const struct qc_candidate *c)
-{
-    const struct qc_auto_method *m = c->network->auto_method;
-    return m && m->trial_count > 1 && qc_auto_method_chosen(m) ? qc_auto_method_chosen(m)->method : NULL;
-}
-
 /* Makes a candidate of the job's scheme with an idea (NULL: without), as cheap as a probe may be. *out is NULL if that
    is not possible. */
 static bool make_probe(struct qc_candidate **out, const struct trying *t, const struct idea *idea, bool cheaply,
@@ -138,7 +122,10 @@ static bool make_probe(struct qc_candidate **out, const struct trying *t, const 
 {
     struct qc_dataset *data = t->c->setup->data;
     const struct qc_selection few = {.samples = QC_FREE_PROBE * qc_dataset_unit_samples(data)};
-    const char *method = cheaply ? "mse" : idea->operators ? chosen_method(t->c) : NULL;
+    /* The observer that --method auto chose among several, or NULL. */
+    const struct qc_auto_method *m = t->c->network->auto_method;
+    const char *chosen = m && m->trial_count > 1 && qc_auto_method_chosen(m) ? qc_auto_method_chosen(m)->method : NULL;
+    const char *method = cheaply ? "mse" : idea->operators ? chosen : NULL;
     struct qc_change change = {0};
     struct qc_status why = QC_STATUS_INIT;
     bool free_of_cost = true;
@@ -181,18 +168,6 @@ static struct qc_race_terms terms_of(bool made, unsigned kind, const struct qc_c
                                   .held = made && (kind != WEIGHTS || has_few_bits(c)),
                                   .least_db = QC_FREE_GAIN_DB,
                                   .expected = kind == WEIGHTS};
-}
-
-/* Makes the job's network with operators in float; the probe was made in full, of the same evidence. */
-static bool keep_operators(bool *kept, const struct trying *t, const struct idea *idea, struct qc_status *st)
-{
-    const struct qc_scheme base = t->c->scheme;
-    struct qc_status why = QC_STATUS_INIT;
-    struct qc_change change;
-    *kept = false;
-    if (!change_of(&change, t, idea, st)) return false;
-    *kept = qc_candidate_change(t->c, &base, &change, &why);
-    return *kept || (qc_candidate_refused(NULL, t->c, &why, st) && qc_candidate_make(t->c, &base, NULL, st));
 }
 
 /* Makes the job's network with each idea whose probe gains, and keeps the best if it gains on held-out units. of, rows:
@@ -242,7 +217,8 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
     for (size_t i = 0; ok && i < IDEAS; i++) {
         const bool cheaply = t->probes && ideas[i].how == QC_ANOTHER_FORM;
         if (ideas[i].kind != kind || (ideas[i].applies && !ideas[i].applies(t->c)) ||
-            !has_operators(t, &ideas[i], count > 1) || qc_ablated(ideas[i].name))
+            (ideas[i].operators && (count > 1 || ideas[i].operators / 2 >= t->operators.count)) ||
+            qc_ablated(ideas[i].name))
             continue;
         if (ideas[i].how == QC_ANOTHER_FORM && !t->unequal) continue;
         if (cheaply && !made[0]) ok = make_probe(&made[0], t, NULL, true, st);
@@ -266,7 +242,15 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
     if (!ok || !best) return ok;
     if (kind != OPERATORS) return confirm(changed, t, of, rows, results, count, st);
     bool kept;
-    if (!keep_operators(&kept, t, of[best], st)) return false;
+    /* Make the job's network with operators in float; the probe was made in full, of the same evidence. */
+    const struct qc_scheme base = t->c->scheme;
+    struct qc_status why = QC_STATUS_INIT;
+    struct qc_change change;
+    kept = false;
+    if (!change_of(&change, t, of[best], st)) return false;
+    kept = qc_candidate_change(t->c, &base, &change, &why);
+    if (!kept && (!qc_candidate_refused(NULL, t->c, &why, st) || !qc_candidate_make(t->c, &base, NULL, st)))
+        return false;
     note(rows[best], &results[best], kept);
     *changed = *changed || kept;
     return true;
@@ -285,23 +269,6 @@ static bool may_try(const struct qc_candidate *c)
 bool qc_looks_for_free(const struct qc_candidate *c)
 {
     return may_try(c) && !c->evidence->moments_dropped && qc_memory_ample(c->network);
-}
-
-/* Lists the ideas that --memory-limit leaves no room for, and warns of them. */
-static bool leave_out(struct trying *t, struct qc_status *st)
-{
-    const struct qc_race_result none = {.gain = (double)NAN, .error = (double)NAN};
-    for (size_t i = 0; i < IDEAS; i++) {
-        if ((ideas[i].applies && !ideas[i].applies(t->c)) || (i && strcmp(ideas[i].name, ideas[i - 1].name) == 0))
-            continue;
-        struct qc_json *row = describe(t, &ideas[i], &none, st);
-        if (!row) return false;
-        qc_json_add(t->list, qc_json_put(row, "reason %s", "--memory-limit leaves too little memory"));
-    }
-    if (qc_json_size(t->list))
-        qc_warn(t->c->warnings, "changes that cost nothing at run time are not tried: --memory-limit leaves too little "
-                                "memory; the model may differ from that of a job with more");
-    return st->code == QC_OK;
 }
 
 bool qc_take_free_ideas(struct qc_report *r, bool *changed, struct qc_candidate *c, struct qc_status *st)
@@ -324,7 +291,19 @@ bool qc_take_free_ideas(struct qc_report *r, bool *changed, struct qc_candidate 
         for (unsigned kind = 0; ok && kind < KINDS; kind++) ok = try_kind(changed, &t, kind, st);
         qc_progress_end(c->setup->progress);
     } else {
-        ok = leave_out(&t, st);
+        /* List the ideas that --memory-limit leaves no room for, and warn of them. */
+        const struct qc_race_result none = {.gain = (double)NAN, .error = (double)NAN};
+        for (size_t i = 0; ok && i < IDEAS; i++) {
+            if ((ideas[i].applies && !ideas[i].applies(c)) || (i && strcmp(ideas[i].name, ideas[i - 1].name) == 0))
+                continue;
+            struct qc_json *row = describe(&t, &ideas[i], &none, st);
+            if (row) qc_json_add(t.list, qc_json_put(row, "reason %s", "--memory-limit leaves too little memory"));
+            ok = row && st->code == QC_OK;
+        }
+        if (ok && qc_json_size(t.list))
+            qc_warn(c->warnings,
+                    "changes that cost nothing at run time are not tried: --memory-limit leaves too little "
+                    "memory; the model may differ from that of a job with more");
     }
     const bool tried = qc_json_size(t.list);
     if (tried) qc_json_put(r->timing, "free_changes_seconds %g", ample ? qc_seconds() - t0 : 0.0);

@@ -15,24 +15,18 @@
 #define BESIDE "%s.benchmark"
 static const char HEADING[] = "qcalib latencies 1\n", END[] = " end\n";
 
-/* Sets the command that measures in ONNX Runtime for Python. */
-static bool take_own_command(struct qc_latency *l, struct qc_arena *a, struct qc_status *st)
-{
-    const char *const words[] = {"python3", "-c", qc_benchmark_script[0].text, "--seconds", "0.06", NULL};
-    l->together = true;
-    l->word_count = sizeof words / sizeof *words - 1;
-    return (l->words = qc_arena_dup(a, words, l->word_count + 1, sizeof *words, st)) != NULL;
-}
-
 bool qc_latency_begin(struct qc_latency *l, const struct qc_setup *s, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_options *o = s->options;
     size_t size;
     void *data;
     *l = (struct qc_latency){.setup = s};
-    if (strcmp(o->demand.benchmark, QC_BENCHMARK_OWN) == 0
-            ? !take_own_command(l, a, st)
-            : !qc_command_split(&l->words, &l->word_count, o->demand.benchmark, a, st))
+    /* The command that measures in ONNX Runtime for Python. */
+    const char *const words[] = {"python3", "-c", qc_benchmark_script[0].text, "--seconds", "0.06", NULL};
+    l->together = strcmp(o->demand.benchmark, QC_BENCHMARK_OWN) == 0;
+    if (l->together) l->word_count = sizeof words / sizeof *words - 1;
+    if (l->together ? !(l->words = qc_arena_dup(a, words, l->word_count + 1, sizeof *words, st))
+                    : !qc_command_split(&l->words, &l->word_count, o->demand.benchmark, a, st))
         return qc_where(st, "--benchmark");
     if (!o->run.checkpoint) return true;
     if (!(l->file = qc_arena_printf(a, st, BESIDE, o->run.checkpoint))) return false;
@@ -62,47 +56,6 @@ bool qc_latency_less(const struct qc_milliseconds *a, const struct qc_millisecon
 }
 
 /* ---- The checkpoint: a line for each measurement ---- */
-
-/* Sets key to the SHA-256 of the command and of the files' hashes. */
-static bool key_of_files(char key[65], const struct qc_latency *l, const char *const *files, size_t count,
-                         struct qc_arena *a, struct qc_status *st)
-{
-    const char *all = qc_arena_strdup(a, l->setup->options->demand.benchmark, st);
-    for (size_t i = 0; all && i < count; i++) {
-        char hex[65];
-        if (!qc_sha256_file(hex, files[i], st)) return false;
-        all = qc_arena_printf(a, st, "%s\n%s", all, hex);
-    }
-    if (all) qc_sha256(key, all, strlen(all));
-    return all;
-}
-
-static bool recall_latency(struct qc_milliseconds *out, const char *so_far, const char *key, size_t count)
-{
-    const char *line = strstr(so_far, key);
-    if (!line) return false;
-    line += strlen(key);
-    for (size_t i = 0; i < count; i++) {
-        char *end;
-        out[i].least = strtod(line, &end);
-        out[i].second = strtod(end, &end);
-        line = end;
-    }
-    return strncmp(line, END, strlen(END)) == 0; /* else the line is incomplete */
-}
-
-static bool keep_latency(const struct qc_latency *l, const char *key, const struct qc_milliseconds *ms, size_t count,
-                         struct qc_status *st)
-{
-    FILE *f = fopen(l->file, "a");
-    if (!f) return qc_fail(st, QC_MACHINE, "--checkpoint: cannot write %s", l->file);
-    if (ftell(f) == 0) fputs(HEADING, f);
-    fputs(key, f);
-    for (size_t i = 0; i < count; i++) fprintf(f, " %.17g %.17g", ms[i].least, ms[i].second);
-    fputs(END, f);
-    const bool failed = ferror(f);
-    return (fclose(f) == 0 && !failed) || qc_fail(st, QC_MACHINE, "--checkpoint: cannot write %s", l->file);
-}
 
 /* ---- Measuring ---- */
 
@@ -178,10 +131,33 @@ bool qc_latency_measure(struct qc_milliseconds *out, struct qc_latency *l, const
     QC_ARENA_SCOPE *a = qc_arena_new();
     char key[65];
     if (!a) return qc_fail_memory(st, 1);
-    bool ok = !l->file || key_of_files(key, l, files, count, a, st);
-    if (ok && !(l->file && recall_latency(out, l->so_far, key, count)))
-        ok =
-            (l->together ? run_together(out, l, files, count, a, st) : run_rounds(out, l, files, count, race, a, st)) &&
-            (!l->file || keep_latency(l, key, out, count, st));
-    return ok;
+    /* The key is the SHA-256 of the command and of the files' hashes. */
+    const char *all = l->file ? qc_arena_strdup(a, l->setup->options->demand.benchmark, st) : NULL;
+    for (size_t i = 0; all && i < count; i++) {
+        char hex[65];
+        if (!qc_sha256_file(hex, files[i], st)) return false;
+        all = qc_arena_printf(a, st, "%s\n%s", all, hex);
+    }
+    if (l->file && !all) return false;
+    if (all) qc_sha256(key, all, strlen(all));
+    const char *line = all ? strstr(l->so_far, key) : NULL;
+    if (line) line += strlen(key);
+    for (size_t i = 0; line && i < count; i++) {
+        char *end;
+        out[i].least = strtod(line, &end);
+        out[i].second = strtod(end, &end);
+        line = end;
+    }
+    if (line && strncmp(line, END, strlen(END)) == 0) return true; /* else the line is incomplete */
+    if (!(l->together ? run_together(out, l, files, count, a, st) : run_rounds(out, l, files, count, race, a, st)))
+        return false;
+    if (!l->file) return true;
+    FILE *f = fopen(l->file, "a");
+    if (!f) return qc_fail(st, QC_MACHINE, "--checkpoint: cannot write %s", l->file);
+    if (ftell(f) == 0) fputs(HEADING, f);
+    fputs(key, f);
+    for (size_t i = 0; i < count; i++) fprintf(f, " %.17g %.17g", out[i].least, out[i].second);
+    fputs(END, f);
+    const bool failed = ferror(f);
+    return (fclose(f) == 0 && !failed) || qc_fail(st, QC_MACHINE, "--checkpoint: cannot write %s", l->file);
 }

@@ -12,34 +12,7 @@
 
 enum { RECURRENT_OPS = 3 };
 
-/* Types are changed only if no option gives them and neither a demand nor --size decides them. */
-static bool may_mend(const struct qc_candidate *c)
-{
-    const struct qc_setup *s = c->setup;
-    const struct qc_options *o = s->options;
-    const unsigned bits = c->scheme.settings->plan.accumulator.bits;
-    return c->scheme.calibration.activation->of_network && s->data && !s->in->team && !o->demand.size &&
-           !o->method.propagate && !qc_options_demand(o) && (!bits || bits == 32) && !o->given[QC_OPTION_WEIGHT_TYPE] &&
-           !o->types.per_tensor;
-}
-
 /* ---- Recurrent weights ---- */
-
-/* Lists the recurrent operators with quantized weights; *layers: number of such nodes. Returns the number of names. */
-static size_t recurrent_ops(const char *names[RECURRENT_OPS], size_t *layers, const struct qc_partition *p)
-{
-    size_t count = 0;
-    *layers = 0;
-    for (qc_id id = 1; id <= p->graph->node_count; id++) {
-        const enum qc_op op = p->graph->nodes[id].op;
-        bool known = false;
-        if (!p->matches.at[id] || !qc_is_recurrent(op)) continue;
-        ++*layers;
-        for (size_t i = 0; i < count; i++) known = known || strcmp(names[i], qc_op_info(op)->name) == 0;
-        if (!known) names[count++] = qc_op_info(op)->name;
-    }
-    return count;
-}
 
 /* Proposes 16 bits for all recurrent weights. They stay if half of the output noise comes from 8 bits. */
 static bool widen_recurrent(struct qc_attempts *t, const char *const ops[], size_t count, size_t layers,
@@ -83,10 +56,28 @@ bool qc_mend(struct qc_json **out, bool *changed, struct qc_candidate *c, double
     struct qc_attempts t;
     *out = NULL;
     *changed = false;
-    if (!may_mend(c)) return true;
+    /* Types are changed only if no option gives them and neither a demand nor --size decides them. */
+    const struct qc_setup *s = c->setup;
+    const struct qc_options *o = s->options;
+    const unsigned bits = c->scheme.settings->plan.accumulator.bits;
+    const bool may = c->scheme.calibration.activation->of_network && s->data && !s->in->team && !o->demand.size &&
+                     !o->method.propagate && !qc_options_demand(o) && (!bits || bits == 32) &&
+                     !o->given[QC_OPTION_WEIGHT_TYPE] && !o->types.per_tensor;
+    if (!may) return true;
     const bool scaled = !types->dynamic && !types->activation_type_count;
-    const size_t recurrent =
-        db < QC_FALLBACK_RECURRENT_DB && scaled ? recurrent_ops(ops, &layers, c->network->partition) : 0;
+    /* List the recurrent operators with quantized weights; layers: number of such nodes. */
+    const struct qc_partition *p = c->network->partition;
+    size_t named = 0;
+    layers = 0;
+    for (qc_id id = 1; id <= p->graph->node_count; id++) {
+        const enum qc_op op = p->graph->nodes[id].op;
+        bool known = false;
+        if (!p->matches.at[id] || !qc_is_recurrent(op)) continue;
+        ++layers;
+        for (size_t i = 0; i < named; i++) known = known || strcmp(ops[i], qc_op_info(op)->name) == 0;
+        if (!known) ops[named++] = qc_op_info(op)->name;
+    }
+    const size_t recurrent = db < QC_FALLBACK_RECURRENT_DB && scaled ? named : 0;
     const bool any = db < QC_FALLBACK_NOISY_DB && !c->setup->options->given[QC_OPTION_ACTIVATION_TYPE];
     if ((!recurrent && !any) || qc_ablated("mend")) return true;
     *changed = true;
@@ -120,41 +111,34 @@ static const char *layer_to_name(const struct qc_report *r)
     return worst ? worst->name : NULL;
 }
 
-/* Returns how far wider types go, and what is left. */
-static const char *limit_text(const struct qc_json *fallback, struct qc_arena *a, struct qc_status *st)
-{
-    const struct qc_json *steps = qc_json_get(fallback, "steps");
-    double most = -(double)INFINITY;
-    for (size_t i = 1; i < qc_json_size(steps); i++)
-        most = fmax(most, qc_json_find_number(qc_json_at(steps, i), "sqnr_db"));
-    if (!(most > qc_json_find_number(qc_json_at(steps, 0), "sqnr_db")))
-        return "wider types for the worst layers do not help: leave activations in float with --activation-type none";
-    return qc_arena_printf(a, st, "wider types reach %.2f dB: leave activations in float with --activation-type none",
-                           most);
-}
-
-/* Returns the SQNR of an output with the best advice; NaN if there is none. */
-static double advised_db(const struct qc_json *advice, const char *output)
-{
-    const struct qc_json *outputs = qc_json_find(qc_json_at(advice, 0), "measured.outputs");
-    for (size_t i = 0; i < qc_json_size(outputs); i++)
-        if (strcmp(qc_json_find_text(qc_json_at(outputs, i), "name"), output) == 0)
-            return qc_json_find_number(qc_json_at(outputs, i), "sqnr_db_after");
-    return (double)NAN;
-}
-
 /* Returns the remedy for an output: a measured command, one that follows from the cause of error, or a demand. */
 static const char *remedy_text(const struct qc_report *r, const struct qc_ideas *ideas, struct qc_network *net,
                                const char *output, struct qc_status *st)
 {
     static const char demand[] = "--min-sqnr 10 widens the worst layers";
     const struct qc_json *advice = qc_json_get(r->record, "advice"), *fallback = qc_json_find(r->record, "fallback");
-    const double db = advised_db(advice, output);
+    const struct qc_json *outputs = qc_json_find(qc_json_at(advice, 0), "measured.outputs");
+    double db = (double)NAN; /* the SQNR of the output with the best advice, if there is any */
+    for (size_t i = qc_json_size(outputs); i--;)
+        if (strcmp(qc_json_find_text(qc_json_at(outputs, i), "name"), output) == 0)
+            db = qc_json_find_number(qc_json_at(outputs, i), "sqnr_db_after");
     const char *command;
     if (db >= QC_FALLBACK_USELESS_DB)
         return qc_arena_printf(net->arena, st, "%.2f dB with: %s", db,
                                qc_json_find_text(qc_json_at(advice, 0), "shell"));
-    if (fallback) return limit_text(fallback, net->arena, st);
+    if (fallback) {
+        /* How far wider types go, and what is left. */
+        const struct qc_json *steps = qc_json_get(fallback, "steps");
+        double most = -(double)INFINITY;
+        for (size_t i = 1; i < qc_json_size(steps); i++)
+            most = fmax(most, qc_json_find_number(qc_json_at(steps, i), "sqnr_db"));
+        if (!(most > qc_json_find_number(qc_json_at(steps, 0), "sqnr_db")))
+            return "wider types for the worst layers do not help: leave activations in float with --activation-type "
+                   "none";
+        return qc_arena_printf(net->arena, st,
+                               "wider types reach %.2f dB: leave activations in float with --activation-type none",
+                               most);
+    }
     if (qc_json_find_number(r->record, "advice_tried") > 0 || !ideas->count) return demand;
     if (!qc_job_command(&command, net->setup->in, net->scheme.options, &ideas->of[0].change, net->arena, st))
         return NULL;

@@ -105,27 +105,6 @@ struct giving {
     size_t labels, target; /* their outputs of the writer; 0: there are none */
 };
 
-static bool give_truth(const struct giving *w, size_t unit, struct qc_dataset_scratch *scratch, struct qc_status *st)
-{
-    const size_t labels = qc_dataset_unit_label_count(w->data, unit),
-                 elements = qc_dataset_unit_target_elements(w->data, unit), each = qc_dataset_unit_samples(w->data);
-    int64_t *numbers = w->labels ? calloc(labels + 1, sizeof *numbers) : NULL;
-    float *target = w->target ? calloc(elements + 1, sizeof *target) : NULL;
-    bool ok = (numbers || !w->labels) && (target || !w->target);
-    if (!ok) qc_fail_memory(st, labels * sizeof *numbers);
-    if (ok && numbers)
-        ok = qc_dataset_read_labels(numbers, w->data, unit, st) &&
-             qc_writer_put(w->writer, w->labels, unit, numbers,
-                           (const int64_t[]){(int64_t)each, (int64_t)(labels / each)}, labels > each ? 2 : 1, st);
-    if (ok && target)
-        ok = qc_dataset_read_target(target, w->data, unit, scratch, st) &&
-             qc_writer_put(w->writer, w->target, unit, target,
-                           (const int64_t[]){(int64_t)each, (int64_t)(elements / each)}, 2, st);
-    free(numbers);
-    free(target);
-    return ok;
-}
-
 static bool give_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
                       struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
@@ -134,7 +113,23 @@ static bool give_unit(void *user, const struct qc_unit *at, struct qc_runner *co
         const struct qc_view v = qc_runner_output(runners[0], k);
         if (!qc_writer_put(w->writer, k, at->unit, v.data, v.dim, (unsigned)v.rank, st)) return false;
     }
-    return give_truth(w, at->unit, scratch, st);
+    const size_t labels = qc_dataset_unit_label_count(w->data, at->unit),
+                 elements = qc_dataset_unit_target_elements(w->data, at->unit), each = qc_dataset_unit_samples(w->data);
+    int64_t *numbers = w->labels ? calloc(labels + 1, sizeof *numbers) : NULL;
+    float *target = w->target ? calloc(elements + 1, sizeof *target) : NULL;
+    bool ok = (numbers || !w->labels) && (target || !w->target);
+    if (!ok) qc_fail_memory(st, labels * sizeof *numbers);
+    if (ok && numbers)
+        ok = qc_dataset_read_labels(numbers, w->data, at->unit, st) &&
+             qc_writer_put(w->writer, w->labels, at->unit, numbers,
+                           (const int64_t[]){(int64_t)each, (int64_t)(labels / each)}, labels > each ? 2 : 1, st);
+    if (ok && target)
+        ok = qc_dataset_read_target(target, w->data, at->unit, scratch, st) &&
+             qc_writer_put(w->writer, w->target, at->unit, target,
+                           (const int64_t[]){(int64_t)each, (int64_t)(elements / each)}, 2, st);
+    free(numbers);
+    free(target);
+    return ok;
 }
 
 static bool has_output(const struct qc_graph *g, const char *name)
@@ -217,22 +212,6 @@ bool qc_own_metric_of_network(struct qc_metric *out, const struct qc_network *ne
     return measure_graph(out, net, &source, net->lowered[0], st);
 }
 
-/* Measures the network with one layer quantized. */
-static bool measure_alone(struct qc_metric *out, const struct qc_network *net, const struct qc_layer_effect *layer,
-                          struct qc_status *st)
-{
-    const struct qc_graph *rounded = net->uncorrected ? net->uncorrected : net->rounded;
-    struct qc_graph *bound = NULL, *produced = NULL, *lowered = NULL;
-    bool ok = qc_sensitivity_alone(&bound, net->simulated, rounded, layer, st) &&
-              qc_network_lower_other(&produced, &lowered, net, bound, st);
-    const struct qc_export_source source = {.produced = produced};
-    ok = ok && measure_graph(out, net, &source, lowered, st);
-    qc_graph_free(bound);
-    qc_graph_free(produced);
-    qc_graph_free(lowered);
-    return ok;
-}
-
 bool qc_own_metric_of_layers(struct qc_sensitivity *s, const struct qc_metric *real, const struct qc_network *net,
                              struct qc_status *st)
 {
@@ -246,7 +225,16 @@ bool qc_own_metric_of_layers(struct qc_sensitivity *s, const struct qc_metric *r
     qc_progress_phase(net->setup->progress, "metric of layers");
     for (size_t i = 0; ok && i < count; i++) {
         struct qc_metric m;
-        ok = measure_alone(&m, net, &s->layers[i], st);
+        /* Measure the network with one layer quantized. */
+        const struct qc_graph *rounded = net->uncorrected ? net->uncorrected : net->rounded;
+        struct qc_graph *bound = NULL, *produced = NULL, *lowered = NULL;
+        ok = qc_sensitivity_alone(&bound, net->simulated, rounded, &s->layers[i], st) &&
+             qc_network_lower_other(&produced, &lowered, net, bound, st);
+        const struct qc_export_source source = {.produced = produced};
+        ok = ok && measure_graph(&m, net, &source, lowered, st);
+        qc_graph_free(bound);
+        qc_graph_free(produced);
+        qc_graph_free(lowered);
         if (!ok && st->code == QC_UNSUPPORTED) { /* a format that does not hold this layer alone in integers */
             if (!unmeasured++) first = qc_arena_strdup(net->arena, st->message, &own);
             *st = QC_STATUS_INIT;

@@ -331,21 +331,6 @@ static bool set_options(struct qc_body *b, const struct qc_options *from, const 
            names_inside(&o->types.weights, &from->types.weights, b->name, true, a, st);
 }
 
-/* Lets the body read weights that other bodies have stored. */
-static bool share_weights(struct qc_body *b, const struct qc_network *around, const struct qc_shared_weights *shared,
-                          struct qc_status *st)
-{
-    const struct qc_partition_options *o = &around->scheme.partition;
-    const bool weights_alone = o->activation.dtype == QC_NONE && !o->dynamic;
-    struct qc_graph *sharing;
-    if (!qc_shared_weights_put(&sharing, shared, b->model, weights_alone ? QC_SHARED_ALL : QC_SHARED_PRODUCTS, st))
-        return false;
-    if (!sharing) return true;
-    qc_graph_free(b->model);
-    b->model = sharing;
-    return true;
-}
-
 /* Makes a model of the body, with the opset of the model around it. An input of unknown rank gets the rank of its
    samples. */
 static bool set_model(struct qc_body *b, const struct qc_network *net, const struct kept *samples,
@@ -361,7 +346,17 @@ static bool set_model(struct qc_body *b, const struct qc_network *net, const str
         shapes[k] = samples->shapes[k];
         for (int d = 0; d < shapes[k].rank; d++) shapes[k].dim[d] = QC_FREE;
     }
-    if (!qc_body_specialise(&b->model, body, shapes, NULL, st) || !share_weights(b, net, shared, st)) return false;
+    if (!qc_body_specialise(&b->model, body, shapes, NULL, st)) return false;
+    /* Let the body read weights that other bodies have stored. */
+    const struct qc_partition_options *o = &net->scheme.partition;
+    const bool weights_alone = o->activation.dtype == QC_NONE && !o->dynamic;
+    struct qc_graph *sharing;
+    if (!qc_shared_weights_put(&sharing, shared, b->model, weights_alone ? QC_SHARED_ALL : QC_SHARED_PRODUCTS, st))
+        return false;
+    if (sharing) {
+        qc_graph_free(b->model);
+        b->model = sharing;
+    }
     b->model->opset = around->model.graph->opset;
     b->model->budget = around->model.graph->budget;
     b->info = around->model.info;
@@ -375,28 +370,25 @@ static bool set_model(struct qc_body *b, const struct qc_network *net, const str
     return true;
 }
 
-static bool measure_layers(struct qc_body *b, struct qc_status *st)
-{
-    const struct qc_selection some = {.samples = QC_BODY_MEASURED};
-    struct qc_dataset *data = b->setup->data;
-    return (qc_dataset_samples(data) <= QC_BODY_MEASURED || qc_dataset_select(data, &some, st)) &&
-           qc_measure(&b->measurement, b->network->real, b->network->folded, data, b->network->scheme.settings, st);
-}
-
 static bool make(struct qc_body *b, const struct qc_network *around, struct kept *samples, qc_network_maker *maker,
                  struct qc_shared_weights *shared, struct qc_arena *a, struct qc_status *st)
 {
+    const struct qc_selection some = {.samples = QC_BODY_MEASURED};
     struct qc_scheme scheme;
     if (!qc_warnings_new(&b->listener.warnings, st) || !body_data(&b->memory, samples, b->name, st) ||
         !set_options(b, around->scheme.options, shared, a, st) || !set_model(b, around, samples, shared, a, st) ||
         !qc_setup_begin(&b->setup, &b->options, &b->in, NULL, true, st))
         return false;
     b->setup->shared_weights = shared;
-    const bool ok = qc_setup_open(b->setup, &b->listener, st) &&
-                    qc_scheme_of(&scheme, b->setup, &b->options, b->listener.warnings, b->setup->arena, st) &&
-                    qc_evidence_new(&b->evidence, b->setup, st) &&
-                    maker(&b->network, b->setup, &scheme, b->evidence, &b->listener, st) && measure_layers(b, st) &&
-                    qc_shared_weights_add(shared, b->graph, b->network, st);
+    const bool ok =
+        qc_setup_open(b->setup, &b->listener, st) &&
+        qc_scheme_of(&scheme, b->setup, &b->options, b->listener.warnings, b->setup->arena, st) &&
+        qc_evidence_new(&b->evidence, b->setup, st) &&
+        maker(&b->network, b->setup, &scheme, b->evidence, &b->listener, st) &&
+        (qc_dataset_samples(b->setup->data) <= QC_BODY_MEASURED || qc_dataset_select(b->setup->data, &some, st)) &&
+        qc_measure(&b->measurement, b->network->real, b->network->folded, b->setup->data, b->network->scheme.settings,
+                   st) &&
+        qc_shared_weights_add(shared, b->graph, b->network, st);
     b->setup->shared_weights = NULL;
     return ok;
 }
@@ -412,7 +404,8 @@ static bool quantize_body(struct qc_body *b, const struct qc_network *around, st
     for (size_t i = 0; w && i < qc_warnings_count(w); i++)
         qc_warn(around->listener->warnings, "%s: %s", b->name, qc_warnings_text(w, i));
     if (ok) {
-        qc_setup_drop_data(b->setup);
+        qc_dataset_free(b->setup->data);
+        b->setup->data = NULL;
         if (samples->others)
             qc_warn(around->listener->warnings, "%s: %llu of %llu runs had other shapes than most and were left out",
                     b->name, (unsigned long long)samples->others, (unsigned long long)b->runs);

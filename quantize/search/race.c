@@ -63,39 +63,21 @@ static bool weigh(const struct race *r, const struct runner *c, struct qc_status
     return true;
 }
 
-/* Runs the running candidates on the units up to `end`. */
-static bool run_to(struct race *r, size_t end, struct qc_status *st)
-{
-    const struct qc_race_field *f = r->field;
-    for (size_t k = 0; k < r->left; k++) {
-        r->errors[0][k] = r->of[r->running[k]].errors;
-        r->errors[1][k] = r->of[r->running[k]].judged;
-    }
-    bool ok = f->run(f->user, r->errors[0], f->probabilities ? r->errors[1] : NULL, r->running, r->left, r->done,
-                     end - r->done, st);
-    r->runs += r->left * (end - r->done);
-    r->done = end;
-    for (size_t k = 0; ok && k < r->left; k++) ok = weigh(r, &r->of[r->running[k]], st);
-    return ok;
-}
-
-/* True if a candidate may be worth more than asked for on all units. Its gain on all units differs from the gain so far
-   by the standard error of the remaining units. */
-static bool may_win(const struct race *r, const struct qc_race_result *c)
-{
-    const double share = (double)r->done / (double)r->field->units;
-    return !isfinite(c->error) || c->gain + QC_RACE_CHANCE * c->error * sqrt(1 - share) >
-                                      r->terms->least_db + doubt(r, r->field->units) * c->error * sqrt(share);
-}
-
 /* Stops candidates that cannot win, then those of least gain until the others can run to `end` within the budget. */
 static void stop_early(struct race *r, size_t end)
 {
     const size_t spare = r->terms->budget > r->runs ? r->terms->budget - r->runs : 0,
                  room = r->terms->budget && end > r->done ? spare / (end - r->done) : r->field->count;
+    const double share = (double)r->done / (double)r->field->units;
     size_t left = 1;
-    for (size_t k = 1; k < r->left; k++)
-        if (may_win(r, r->of[r->running[k]].result)) r->running[left++] = r->running[k];
+    /* A candidate may win if it may be worth more than asked for on all units. Its gain on all units differs from the
+       gain so far by the standard error of the remaining units. */
+    for (size_t k = 1; k < r->left; k++) {
+        const struct qc_race_result *c = r->of[r->running[k]].result;
+        if (!isfinite(c->error) || c->gain + QC_RACE_CHANCE * c->error * sqrt(1 - share) >
+                                       r->terms->least_db + doubt(r, r->field->units) * c->error * sqrt(share))
+            r->running[left++] = r->running[k];
+    }
     for (; left > 2 && left > room; left--) {
         size_t least = 1;
         for (size_t k = 2; k < left; k++)
@@ -103,24 +85,6 @@ static void stop_early(struct race *r, size_t end)
         for (size_t k = least; k + 1 < left; k++) r->running[k] = r->running[k + 1];
     }
     r->left = left;
-}
-
-static bool make_room(struct race *r, struct qc_race_result *results, struct qc_arena *a, struct qc_status *st)
-{
-    const struct qc_race_field *f = r->field;
-    r->of = QC_NEW_ARRAY(a, struct runner, f->count, st);
-    r->running = QC_NEW_ARRAY(a, size_t, f->count, st);
-    for (size_t i = 0; i < 2; i++) r->errors[i] = QC_NEW_ARRAY(a, struct qc_error *, f->count, st);
-    if (!r->of || !r->running || !r->errors[0] || !r->errors[1]) return false;
-    for (size_t k = 0; k < f->count; k++) {
-        struct runner *c = &r->of[k];
-        c->errors = c->judged = QC_NEW_ARRAY(a, struct qc_error, f->units * f->outputs + 1, st);
-        if (f->probabilities) c->judged = QC_NEW_ARRAY(a, struct qc_error, f->units * f->outputs + 1, st);
-        if (!c->errors || !c->judged) return false;
-        c->result = &results[k];
-        r->running[r->left++] = k;
-    }
-    return true;
 }
 
 bool qc_race_among(struct qc_race_result *results, size_t *best, const struct qc_race_field *field,
@@ -131,11 +95,34 @@ bool qc_race_among(struct qc_race_result *results, size_t *best, const struct qc
     const bool all_at_once = !terms->budget || field->count * field->units <= terms->budget;
     const size_t least = field->units < QC_RACE_UNITS_FIRST ? field->units : QC_RACE_UNITS_FIRST;
     if (!a) return qc_fail_memory(st, 1);
-    if (!make_room(&r, results, a, st)) return false;
+    r.of = QC_NEW_ARRAY(a, struct runner, field->count, st);
+    r.running = QC_NEW_ARRAY(a, size_t, field->count, st);
+    for (size_t i = 0; i < 2; i++) r.errors[i] = QC_NEW_ARRAY(a, struct qc_error *, field->count, st);
+    if (!r.of || !r.running || !r.errors[0] || !r.errors[1]) return false;
+    for (size_t k = 0; k < field->count; k++) {
+        struct runner *c = &r.of[k];
+        c->errors = c->judged = QC_NEW_ARRAY(a, struct qc_error, field->units * field->outputs + 1, st);
+        if (field->probabilities) c->judged = QC_NEW_ARRAY(a, struct qc_error, field->units * field->outputs + 1, st);
+        if (!c->errors || !c->judged) return false;
+        c->result = &results[k];
+        r.running[r.left++] = k;
+    }
     for (size_t h = all_at_once ? SHARES - 1 : 0; h < SHARES && (!r.done || r.left > 1); h++) {
         const size_t part = field->units / shares[h], end = part > least ? part : least;
         if (r.done) stop_early(&r, end);
-        if ((!r.done || r.left > 1) && !run_to(&r, end, st)) return false;
+        if (!r.done || r.left > 1) {
+            /* Run the running candidates on the units up to `end`. */
+            for (size_t k = 0; k < r.left; k++) {
+                r.errors[0][k] = r.of[r.running[k]].errors;
+                r.errors[1][k] = r.of[r.running[k]].judged;
+            }
+            bool ok = field->run(field->user, r.errors[0], field->probabilities ? r.errors[1] : NULL, r.running, r.left,
+                                 r.done, end - r.done, st);
+            r.runs += r.left * (end - r.done);
+            r.done = end;
+            for (size_t k = 0; ok && k < r.left; k++) ok = weigh(&r, &r.of[r.running[k]], st);
+            if (!ok) return false;
+        }
     }
     *best = 0;
     for (size_t k = 1; k < field->count; k++)

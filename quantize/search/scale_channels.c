@@ -95,16 +95,6 @@ static bool measure_activation(double *activation, const struct qc_scale_search 
     return ok;
 }
 
-/* The same for the weights: squares relative to the sum over the channels, the maximum over several readers. */
-static void measure_weight(double *weight, const struct qc_channels *c, const struct qc_scaled_reader *r)
-{
-    const struct qc_layer_weight *w = &c->weights[r->node];
-    const int64_t channels = w->inputs * w->conv_groups;
-    double *own = weight + c->layout[c->graph->nodes[r->node].inputs[0]].offset, sum = 0;
-    for (int64_t i = 0; i < channels; i++) sum += r->squares[i];
-    for (int64_t i = 0; sum > 0 && i < channels; i++) own[i] = fmax(own[i], r->squares[i] / sum);
-}
-
 /* s = r^a / m^b, divided by the geometric mean. */
 static void set_scales(double *scale, const double *activation, const double *weight, size_t which,
                        const struct qc_channel_group *q)
@@ -129,31 +119,6 @@ static void set_scales(double *scale, const double *activation, const double *we
 }
 
 /* ---- Trials ---- */
-
-/* Copies the simulated graph with the weights of the readers multiplied by scales (by group; NULL: all 1); nodes keep
-   their ids. The producers of the groups are not divided: the error of the readers' weights does not depend on them. */
-static bool build(struct qc_graph **out, const struct qc_scale_search *s, const struct qc_channels *c,
-                  const struct qc_scaled_group *groups, size_t count, double *const *scales, struct qc_status *st)
-{
-    const struct qc_graph *g = s->simulated;
-    struct qc_rebuild b;
-    bool ok = qc_rebuild_begin(&b, g, st);
-    for (size_t i = 0; ok && scales && i < count; i++)
-        for (size_t r = 0; ok && r < groups[i].reader_count; r++) {
-            const qc_id reader = groups[i].readers[r].node, x = c->graph->nodes[reader].inputs[0],
-                        w = qc_quantized_constant(g,
-                                                  qc_second_moments_weight(g,
-                                                                           &g->nodes[groups[i].readers[r].simulated]));
-            struct qc_tensor *t = NULL;
-            ok = qc_channels_scaled_weight(&t, c, reader, one_group(c, x, scales[i]), NULL, st) &&
-                 (b.map[w] = qc_graph_add_constant(b.to, g->values[w].name, t, st));
-            qc_tensor_unref(t);
-        }
-    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = qc_rebuild_node(&b, id, st) != 0;
-    ok = ok && qc_rebuild_finish(out, &b, st);
-    qc_rebuild_free(&b);
-    return ok;
-}
 
 /* Returns the quantizer of a reader's weight. */
 static qc_id quantizer_of(const struct qc_graph *g, qc_id node)
@@ -224,7 +189,25 @@ static bool try_scales(double *errors, const struct qc_scale_search *s, const st
                        const struct qc_scaled_group *groups, size_t count, double *const *scales, struct qc_status *st)
 {
     struct qc_graph *g = NULL;
-    bool ok = build(&g, s, c, groups, count, scales, st);
+    /* Copy the simulated graph with the weights of the readers multiplied by scales (by group; NULL: all 1); nodes keep
+       their ids. The producers of the groups are not divided: the error of the readers' weights does not depend on
+       them. */
+    const struct qc_graph *from = s->simulated;
+    struct qc_rebuild b;
+    bool ok = qc_rebuild_begin(&b, from, st);
+    for (size_t i = 0; ok && scales && i < count; i++)
+        for (size_t r = 0; ok && r < groups[i].reader_count; r++) {
+            const qc_id reader = groups[i].readers[r].node, x = c->graph->nodes[reader].inputs[0],
+                        w = qc_quantized_constant(
+                            from, qc_second_moments_weight(from, &from->nodes[groups[i].readers[r].simulated]));
+            struct qc_tensor *t = NULL;
+            ok = qc_channels_scaled_weight(&t, c, reader, one_group(c, x, scales[i]), NULL, st) &&
+                 (b.map[w] = qc_graph_add_constant(b.to, from->values[w].name, t, st));
+            qc_tensor_unref(t);
+        }
+    for (qc_id id = 1; ok && id <= from->node_count; id++) ok = qc_rebuild_node(&b, id, st) != 0;
+    ok = ok && qc_rebuild_finish(&g, &b, st);
+    qc_rebuild_free(&b);
     for (size_t i = 0; ok && scales && i < count; i++)
         ok = scale_moments(s->second_moments, c, &groups[i], scales[i], s->arena, st);
     ok = ok && judge_scales(errors, s, groups, count, g, st);
@@ -239,19 +222,6 @@ static bool try_scales(double *errors, const struct qc_scale_search *s, const st
     }
     qc_graph_free(g);
     return ok;
-}
-
-/* Returns the mean over the readers of the ratio of the errors. Readers without an error before do not count. */
-static double compare_errors(const double *now, const double *before, size_t count)
-{
-    double sum = 0;
-    size_t judged = 0;
-    for (size_t r = 0; r < count; r++) {
-        if (!(before[r] > 0)) continue;
-        sum += now[r] / before[r];
-        judged++;
-    }
-    return judged ? sum / (double)judged : 1;
 }
 
 struct taking {
@@ -345,7 +315,13 @@ static bool search_scales(struct qc_scaled_group *g, size_t count, const struct 
             !(scales[i] = QC_NEW_ARRAY(s->arena, double, n, st)))
             return false;
         for (size_t r = 0; r < g[i].reader_count; r++) {
-            measure_weight(weight[i], c, &g[i].readers[r]);
+            /* Of the weights: squares relative to the sum over the channels, the maximum over several readers. */
+            const struct qc_scaled_reader *reader = &g[i].readers[r];
+            const struct qc_layer_weight *w = &c->weights[reader->node];
+            const int64_t channels = w->inputs * w->conv_groups;
+            double *own = weight[i] + c->layout[c->graph->nodes[reader->node].inputs[0]].offset, sum = 0;
+            for (int64_t k = 0; k < channels; k++) sum += reader->squares[k];
+            for (int64_t k = 0; sum > 0 && k < channels; k++) own[k] = fmax(own[k], reader->squares[k] / sum);
             if (!measure_activation(activation[i], s, c, &g[i].readers[r], st)) return false;
         }
     }
@@ -356,7 +332,15 @@ static bool search_scales(struct qc_scaled_group *g, size_t count, const struct 
         if (s->progress && !s->progress(s->progress_user, k + 1, TRIED))
             return qc_fail(st, QC_INTERRUPTED, "interrupted");
         for (size_t i = 0, at = 0; i < count; at += g[i++].reader_count) {
-            const double e = compare_errors(errors + at, before + at, g[i].reader_count);
+            /* The mean over the readers of the ratio of the errors. Readers without an error before do not count. */
+            double sum = 0;
+            size_t judged = 0;
+            for (size_t r = at; r < at + g[i].reader_count; r++) {
+                if (!(before[r] > 0)) continue;
+                sum += errors[r] / before[r];
+                judged++;
+            }
+            const double e = judged ? sum / (double)judged : 1;
             if (!(e < g[i].error)) continue;
             g[i].error = e;
             g[i].kind = g[i].few ? "awq" : "smooth";
@@ -366,29 +350,6 @@ static bool search_scales(struct qc_scaled_group *g, size_t count, const struct 
         }
     }
     return true;
-}
-
-/* Returns the node of the simulated graph that multiplies with this weight (graphs share constants); 0 if there is none
-   or more than one. */
-static qc_id simulated_of(const struct qc_scale_search *s, const struct qc_tensor *weight)
-{
-    const struct qc_graph *g = s->simulated;
-    qc_id found = 0;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const qc_id w = qc_second_moments_weight(g, &g->nodes[id]);
-        if (!w || qc_constant_of(g, qc_quantized_constant(g, w)) != weight) continue;
-        if (found) return 0;
-        found = id;
-    }
-    return found;
-}
-
-/* Returns the qparams of the node's input, quantized or dequantized; NULL if it is real. */
-static const struct qc_qparams *reader_input(const struct qc_graph *g, const struct qc_node *n)
-{
-    const struct qc_node *d = qc_node_of(g, n->inputs[0]);
-    const qc_id v = d && d->op == QC_OP_Dequantize ? d->inputs[0] : n->inputs[0], q = g->values[v].type.qparams;
-    return q ? &g->qparams_of[q] : NULL;
 }
 
 static bool has_few_levels(const struct qc_graph *g, qc_id node)
@@ -404,8 +365,12 @@ static bool fill_reader(struct qc_scaled_reader *out, const struct qc_scale_sear
     const struct qc_node *n = &g->nodes[simulated];
     const qc_id weight = qc_second_moments_weight(g, n);
     const struct qc_second_moments_layer *l = weight ? qc_second_moments_of(s->second_moments, NULL, simulated) : NULL;
+    /* The qparams of the node's input, quantized or dequantized; NULL if it is real. */
+    const struct qc_node *d = qc_node_of(g, n->inputs[0]);
+    const qc_id read = d && d->op == QC_OP_Dequantize ? d->inputs[0] : n->inputs[0];
     const struct qc_qparams *q = weight ? &g->qparams_of[g->values[weight].type.qparams] : NULL,
-                            *in = weight ? reader_input(g, n) : NULL;
+                            *in = weight && g->values[read].type.qparams ? &g->qparams_of[g->values[read].type.qparams]
+                                                                         : NULL;
     if (!l || l->divisor || l->lanes || !l->product_count || !qc_second_moments_rows(l, ~0u) || q->given ||
         !(q->per_channel || q->block) || (in && (in->given || in->kind != QC_QPARAMS_QUANTIZER)))
         return false;
@@ -416,15 +381,6 @@ static bool fill_reader(struct qc_scaled_reader *out, const struct qc_scale_sear
         out->steps = (double)(qc_qparams_levels(in).hi - qc_qparams_levels(in).lo);
     return ((s->kinds & QC_SCALE_FEW) && has_few_levels(g, simulated)) ||
            ((s->kinds & QC_SCALE_DYNAMIC) && out->dynamic) || ((s->kinds & QC_SCALE_STATIC) && in);
-}
-
-/* Returns true if some weight could be scaled, whatever precedes it. */
-static bool scale_hopes(const struct qc_scale_search *s)
-{
-    struct qc_scaled_reader ignored;
-    for (qc_id id = 1; id <= s->simulated->node_count; id++)
-        if (fill_reader(&ignored, s, id) && (s->data || ignored.steps == 0)) return true;
-    return false;
 }
 
 /* Sums the squares of a layer's weights for each channel that it reads, divided by the number of outputs. */
@@ -470,8 +426,16 @@ static bool fill_group(bool *wanted, struct qc_scaled_group *out, const struct q
         if (c->role[id] != QC_CHANNELS_LAYER) continue;
         const struct qc_tensor *weight = qc_constant_of(c->graph, n->inputs[1]);
         tied = tied || (!s->tables_apart && weight && qc_next_tied_table(c->graph, weight, 0));
-        const qc_id simulated = simulated_of(s, weight);
-        if (!simulated || !fill_reader(&r, s, simulated)) continue;
+        /* The node of the simulated graph that multiplies with this weight (graphs share constants): just one. */
+        qc_id simulated = 0;
+        size_t found = 0;
+        for (qc_id k = 1; found < 2 && k <= s->simulated->node_count; k++) {
+            const qc_id w = qc_second_moments_weight(s->simulated, &s->simulated->nodes[k]);
+            if (!w || qc_constant_of(s->simulated, qc_quantized_constant(s->simulated, w)) != weight) continue;
+            simulated = k;
+            found++;
+        }
+        if (found != 1 || !fill_reader(&r, s, simulated)) continue;
         r.node = id;
         r.name = n->name && *n->name ? n->name : qc_value_name(c->graph, n->outputs, s->arena, st);
         if (!r.name || !sum_squares(&r, c, s->arena, st)) return false;
@@ -481,30 +445,6 @@ static bool fill_group(bool *wanted, struct qc_scaled_group *out, const struct q
     }
     *wanted = out->reader_count && !tied && (!rounded || s->data) && (!out->seen || s->may_collect);
     return true;
-}
-
-/* Computes the minima and maxima of the channels of the readers' quantized inputs, once for each value. */
-static bool see_inputs(struct qc_scaled_group *groups, size_t count, const struct qc_scale_search *s,
-                       const struct qc_channels *c, struct qc_status *st)
-{
-    struct qc_channel_extremes *of = QC_NEW_ARRAY(s->arena, struct qc_channel_extremes, c->graph->node_count, st);
-    size_t values = 0;
-    if (!of) return false;
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < groups[i].reader_count; k++) {
-            struct qc_scaled_reader *r = &groups[i].readers[k];
-            const qc_id x = c->graph->nodes[r->node].inputs[0];
-            size_t at = 0;
-            if (r->steps == 0) continue;
-            while (at < values && of[at].value != x) at++;
-            r->seen = &of[at];
-            if (at < values) continue;
-            of[values++] = (struct qc_channel_extremes){.value = x,
-                                                        .axis = qc_channel_axis(c, x),
-                                                        .channels = (size_t)qc_channel_count(c, x)};
-        }
-    return !values ||
-           channel_extremes_take(of, values, c->graph, s->data, s->calibration->settings->workers, s->arena, st);
 }
 
 /* Finds the groups of c, channels of the real graph, that could be scaled. Fails if a run fails. */
@@ -521,34 +461,25 @@ static bool scale_groups(struct qc_scaled_group **groups, size_t *count, const s
         *count += wanted;
     }
     *groups = g;
-    return see_inputs(g, *count, s, c, st);
-}
-
-/* Marks the values whose ranges are in the statistics: scaling would change them. */
-static bool find_busy(bool **busy, const struct qc_network *net, struct qc_arena *a, struct qc_status *st)
-{
-    struct qc_named_values values;
-    bool *of = QC_NEW_ARRAY(a, bool, net->real->value_count + 1, st);
-    if (!of || !qc_observed_values(&values, net->simulated, a, st)) return false;
-    for (size_t i = 0; i < values.count; i++) {
-        const qc_id v = qc_graph_find_value(net->real, values.names[i]);
-        if (v) of[v] = true;
-    }
-    *busy = of;
-    return true;
-}
-
-/* Marks the products of the simulated graph whose input is quantized at run time. */
-static bool find_dynamic(bool **dynamic, const struct qc_network *net, struct qc_arena *a, struct qc_status *st)
-{
-    const struct qc_graph *from = net->joined, *g = net->simulated;
-    bool *of = QC_NEW_ARRAY(a, bool, g->node_count + 1, st);
-    for (qc_id id = 1; of && id <= from->node_count; id++) {
-        const char *name = net->partition->dynamic[id] ? from->values[from->nodes[id].outputs].name : NULL;
-        const qc_id v = name ? qc_graph_find_value(g, name) : 0;
-        if (v) of[g->values[v].node] = true;
-    }
-    return (*dynamic = of) != NULL;
+    /* Compute the minima and maxima of the channels of the readers' quantized inputs, once for each value. */
+    struct qc_channel_extremes *of = QC_NEW_ARRAY(s->arena, struct qc_channel_extremes, c->graph->node_count, st);
+    size_t values = 0;
+    if (!of) return false;
+    for (size_t i = 0; i < *count; i++)
+        for (size_t k = 0; k < g[i].reader_count; k++) {
+            struct qc_scaled_reader *r = &g[i].readers[k];
+            const qc_id x = c->graph->nodes[r->node].inputs[0];
+            size_t at = 0;
+            if (r->steps == 0) continue;
+            while (at < values && of[at].value != x) at++;
+            r->seen = &of[at];
+            if (at < values) continue;
+            of[values++] = (struct qc_channel_extremes){.value = x,
+                                                        .axis = qc_channel_axis(c, x),
+                                                        .channels = (size_t)qc_channel_count(c, x)};
+        }
+    return !values ||
+           channel_extremes_take(of, values, c->graph, s->data, s->calibration->settings->workers, s->arena, st);
 }
 
 /* Makes the scaled graph. Second moments are divided by the scales and stay; the statistics are dropped if a range
@@ -583,8 +514,21 @@ static bool begin_scale_search(struct qc_scale_search *search, struct qc_network
                                struct qc_arena *a, struct qc_arena *kept, struct qc_status *st)
 {
     const struct qc_setup *s = net->setup;
-    bool *busy, *dynamic;
-    if (!find_busy(&busy, net, a, st) || !find_dynamic(&dynamic, net, a, st)) return false;
+    const struct qc_graph *from = net->joined, *g = net->simulated;
+    bool *busy = QC_NEW_ARRAY(a, bool, net->real->value_count + 1, st),
+         *dynamic = QC_NEW_ARRAY(a, bool, g->node_count + 1, st);
+    struct qc_named_values values;
+    if (!busy || !dynamic || !qc_observed_values(&values, g, a, st)) return false;
+    /* Scaling would change the values whose ranges are in the statistics. */
+    for (size_t i = 0; i < values.count; i++) {
+        const qc_id v = qc_graph_find_value(net->real, values.names[i]);
+        if (v) busy[v] = true;
+    }
+    for (qc_id id = 1; id <= from->node_count; id++) {
+        const char *name = net->partition->dynamic[id] ? from->values[from->nodes[id].outputs].name : NULL;
+        const qc_id v = name ? qc_graph_find_value(g, name) : 0;
+        if (v) dynamic[g->values[v].node] = true;
+    }
     *search =
         (struct qc_scale_search){.kinds = kinds,
                                  .simulated = net->simulated,
@@ -622,7 +566,12 @@ bool qc_scale_channels(struct qc_network *net, struct qc_status *st)
     struct qc_scaled_group *groups = NULL;
     size_t count = 0, taken = 0;
     if (!a || !found) return qc_fail_memory(st, 1);
-    bool ok = begin_scale_search(&search, net, kinds, !automatic, a, kept, st), hopes = ok && scale_hopes(&search);
+    bool ok = begin_scale_search(&search, net, kinds, !automatic, a, kept, st);
+    bool hopes = false; /* some weight could be scaled, whatever precedes it */
+    for (qc_id id = 1; ok && !hopes && id <= search.simulated->node_count; id++) {
+        struct qc_scaled_reader ignored;
+        hopes = fill_reader(&ignored, &search, id) && (search.data || ignored.steps == 0);
+    }
     if (hopes && automatic && !qc_memory_ample(net)) {
         qc_warn(net->listener->warnings,
                 "channels are not scaled: --memory-limit leaves too little memory to look for scales");
@@ -645,28 +594,6 @@ bool qc_scale_channels(struct qc_network *net, struct qc_status *st)
     return ok && (!taken || apply_scales(net, &c, search.second_moments, found, st));
 }
 
-/* Sets *out to how much less noise the reader's input could have, dB: with one step for all channels the noise of
-   channel c counts m_c^2 R^2, with a step of its own m_c^2 r_c^2. m: the weights that read it, r: its largest value, R:
-   the largest of all. */
-static bool reader_hope(double *out, const struct qc_scale_search *s, const struct qc_channels *c,
-                        const struct qc_scaled_group *g, const struct qc_scaled_reader *r, struct qc_arena *a,
-                        struct qc_status *st)
-{
-    const size_t n = (size_t)c->groups[g->group].count,
-                 offset = (size_t)c->layout[c->graph->nodes[r->node].inputs[0]].offset;
-    const size_t channels = (size_t)(c->weights[r->node].inputs * c->weights[r->node].conv_groups);
-    double *squares = QC_NEW_ARRAY(a, double, n, st), top = 0, sum = 0, own = 0;
-    *out = 0;
-    if (!squares || !measure_activation(squares, s, c, r, st)) return false;
-    for (size_t i = 0; i < channels; i++) {
-        top = fmax(top, squares[offset + i]);
-        sum += r->squares[i];
-        own += r->squares[i] * squares[offset + i];
-    }
-    if (own > 0) *out = 10 * log10(sum * top / own);
-    return true;
-}
-
 bool qc_scale_hope(double *db, struct qc_network *net, struct qc_status *st)
 {
     QC_ARENA_SCOPE *a = qc_arena_new();
@@ -683,8 +610,23 @@ bool qc_scale_hope(double *db, struct qc_network *net, struct qc_status *st)
     if (!scale_groups(&groups, &count, &search, &c, st)) return false;
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < groups[i].reader_count; k++) {
-            double hope;
-            if (!reader_hope(&hope, &search, &c, &groups[i], &groups[i].readers[k], a, st)) return false;
+            double hope = 0;
+            /* How much less noise the reader's input could have, dB: with one step for all channels the
+               noise of channel c counts m_c^2 R^2, with a step of its own m_c^2 r_c^2. m: the weights that read it, r:
+               its largest value, R: the largest of all. */
+            const struct qc_scaled_group *g = &groups[i];
+            const struct qc_scaled_reader *r = &groups[i].readers[k];
+            const size_t n = (size_t)c.groups[g->group].count,
+                         offset = (size_t)c.layout[c.graph->nodes[r->node].inputs[0]].offset;
+            const size_t channels = (size_t)(c.weights[r->node].inputs * c.weights[r->node].conv_groups);
+            double *squares = QC_NEW_ARRAY(a, double, n, st), top = 0, sum = 0, own = 0;
+            if (!squares || !measure_activation(squares, &search, &c, r, st)) return false;
+            for (size_t channel = 0; channel < channels; channel++) {
+                top = fmax(top, squares[offset + channel]);
+                sum += r->squares[channel];
+                own += r->squares[channel] * squares[offset + channel];
+            }
+            if (own > 0) hope = 10 * log10(sum * top / own);
             *db = fmax(*db, hope);
         }
     return true;

@@ -70,31 +70,6 @@ static const struct qc_tensor *constant_named(const struct qc_graph *g, const ch
     return v ? qc_constant_of(g, v) : NULL;
 }
 
-static struct qc_tensor *zeros_of(const struct qc_qparams *p, const struct qc_shape *shape, struct qc_status *st)
-{
-    struct qc_tensor *zero = qc_tensor_new(p->dtype, shape, st);
-    for (size_t c = 0; zero && c < p->count; c++) ((uint8_t *)zero->data)[c] = (uint8_t)p->zero_point[c];
-    return zero;
-}
-
-static bool store(struct stored *w, const struct qc_tensor *integers, const struct qc_qparams *p, int axis,
-                  struct qc_status *st)
-{
-    const struct qc_shape shape = p->count > 1 ? qc_scale_shape(p, &integers->shape, axis) : QC_SCALAR;
-    *w = (struct stored){.integers = qc_tensor_levels(p->dtype, integers, st),
-                         .scale = qc_tensor_of(QC_F32, &shape, p->scale, st),
-                         .zero = zeros_of(p, &shape, st),
-                         .axis = p->count > 1 ? axis : -1,
-                         .block = p->block};
-    return w->integers && w->scale && w->zero;
-}
-
-/* Returns true for a weight of at most a byte an element, without scales of scales. */
-static bool is_stored_weight(const struct qc_qparams *p)
-{
-    return p->is_weight && p->state == QC_QPARAMS_BOUND && !p->format && qc_dtype_size(p->dtype) == 1;
-}
-
 bool qc_shared_weights_add(struct qc_shared_weights *s, const struct qc_graph *body, const struct qc_network *net,
                            struct qc_status *st)
 {
@@ -102,48 +77,28 @@ bool qc_shared_weights_add(struct qc_shared_weights *s, const struct qc_graph *b
     for (qc_id v = 1; v <= g->value_count; v++) {
         const struct qc_type *type = &g->values[v].type;
         const struct qc_tensor *integers = type->qparams == QC_REAL ? NULL : qc_constant_of(g, v);
-        if (!integers || !is_stored_weight(&g->qparams_of[type->qparams])) continue;
+        const struct qc_qparams *p = &g->qparams_of[type->qparams];
+        /* Only a weight of at most a byte an element, without scales of scales, is stored. */
+        if (!integers || !p->is_weight || p->state != QC_QPARAMS_BOUND || p->format || qc_dtype_size(p->dtype) != 1)
+            continue;
         const struct qc_tensor *real = constant_named(body, g->values[v].name),
                                *used = constant_named(net->real, g->values[v].name);
         const int64_t i = find(s, real);
         if (i == QC_SHARED_NONE || s->of[i].integers || !used || !qc_tensor_equal(real, used) ||
             !qc_shape_equal(&real->shape, &integers->shape))
             continue;
-        if (!store(&s->of[i], integers, &g->qparams_of[type->qparams], type->axis, st)) return false;
+        struct stored *w = &s->of[i];
+        const struct qc_shape shape = p->count > 1 ? qc_scale_shape(p, &integers->shape, type->axis) : QC_SCALAR;
+        struct qc_tensor *zero = qc_tensor_new(p->dtype, &shape, st);
+        for (size_t c = 0; zero && c < p->count; c++) ((uint8_t *)zero->data)[c] = (uint8_t)p->zero_point[c];
+        *w = (struct stored){.integers = qc_tensor_levels(p->dtype, integers, st),
+                             .scale = qc_tensor_of(QC_F32, &shape, p->scale, st),
+                             .zero = zero,
+                             .axis = p->count > 1 ? type->axis : -1,
+                             .block = p->block};
+        if (!w->integers || !w->scale || !w->zero) return false;
     }
     return true;
-}
-
-static bool only_products_read(const struct qc_uses *uses, qc_id v)
-{
-    const struct qc_use_list readers = qc_all_uses(uses, v);
-    for (size_t i = 0; i < readers.count; i++)
-        if (!readers.of[i].node || readers.of[i].input != 1 ||
-            qc_op_info(uses->graph->nodes[readers.of[i].node].op)->affine != QC_AFFINE_PRODUCT)
-            return false;
-    return readers.count > 0;
-}
-
-/* Adds a DequantizeLinear of the weight, under the name of the constant that it replaces. */
-static qc_id put(struct qc_graph *to, const struct stored *w, const char *name, struct qc_arena *a,
-                 struct qc_status *st)
-{
-    const char *parts[3] = {name ? qc_arena_printf(a, st, "%s_quantized", name) : NULL,
-                            name ? qc_arena_printf(a, st, "%s_scale", name) : NULL,
-                            name ? qc_arena_printf(a, st, "%s_zero_point", name) : NULL};
-    const struct qc_attr attrs[] = {QC_INT("axis", w->axis), QC_INT("block_size", w->block)};
-    qc_id in[3] = {qc_graph_add_constant(to, parts[0], w->integers, st),
-                   qc_graph_add_constant(to, parts[1], w->scale, st), qc_graph_add_constant(to, parts[2], w->zero, st)};
-    const struct qc_node_def def = {.op = QC_OP_DequantizeLinear,
-                                    .name = name,
-                                    .input_count = 3,
-                                    .inputs = in,
-                                    .attr_count = w->axis < 0 ? 0
-                                                  : w->block  ? 2
-                                                              : 1,
-                                    .attrs = attrs,
-                                    .output_names = &name};
-    return in[0] && in[1] && in[2] ? qc_graph_add(to, &def, st) : 0;
 }
 
 static bool put_inside(struct qc_graph **out, const void *user, const struct qc_graph *body, struct qc_status *st)
@@ -162,10 +117,34 @@ bool qc_shared_weights_put(struct qc_graph **out, const struct qc_shared_weights
     if (!s->constants.count) return true;
     bool ok = (a || qc_fail_memory(st, 1)) && qc_uses_of(&uses, body, a, st) && qc_rebuild_begin(&r, body, st);
     for (qc_id v = 1; ok && v <= body->value_count; v++) {
-        const int64_t i = qc_all_uses(&uses, v).count ? find(s, qc_constant_of(body, v)) : QC_SHARED_NONE;
+        const struct qc_use_list read = qc_all_uses(&uses, v);
+        const int64_t i = read.count ? find(s, qc_constant_of(body, v)) : QC_SHARED_NONE;
         const struct stored *w = i == QC_SHARED_NONE || !s->of[i].integers ? NULL : &s->of[i];
-        if (!w || (readers == QC_SHARED_PRODUCTS && (w->block || !only_products_read(&uses, v)))) continue;
-        ok = (r.map[v] = put(r.to, w, body->values[v].name, a, st)) != 0;
+        bool only_products = w && !w->block;
+        for (size_t k = 0; k < read.count; k++)
+            only_products = only_products && read.of[k].node && read.of[k].input == 1 &&
+                            qc_op_info(body->nodes[read.of[k].node].op)->affine == QC_AFFINE_PRODUCT;
+        if (!w || (readers == QC_SHARED_PRODUCTS && !only_products)) continue;
+        /* Add a DequantizeLinear of the weight, under the name of the constant that it replaces. */
+        const char *name = body->values[v].name;
+        const char *parts[3] = {name ? qc_arena_printf(a, st, "%s_quantized", name) : NULL,
+                                name ? qc_arena_printf(a, st, "%s_scale", name) : NULL,
+                                name ? qc_arena_printf(a, st, "%s_zero_point", name) : NULL};
+        const struct qc_attr attrs[] = {QC_INT("axis", w->axis), QC_INT("block_size", w->block)};
+        qc_id in[3] = {qc_graph_add_constant(r.to, parts[0], w->integers, st),
+                       qc_graph_add_constant(r.to, parts[1], w->scale, st),
+                       qc_graph_add_constant(r.to, parts[2], w->zero, st)};
+        const struct qc_node_def def = {.op = QC_OP_DequantizeLinear,
+                                        .name = name,
+                                        .input_count = 3,
+                                        .inputs = in,
+                                        .attr_count = w->axis < 0 ? 0
+                                                      : w->block  ? 2
+                                                                  : 1,
+                                        .attrs = attrs,
+                                        .output_names = &name};
+        r.map[v] = in[0] && in[1] && in[2] ? qc_graph_add(r.to, &def, st) : 0;
+        ok = r.map[v] != 0;
         any = true;
     }
     ok = ok && (!any || qc_rebuild_finish(out, &r, st));

@@ -24,37 +24,6 @@ static double slope(const struct qc_size_unit *u, size_t from, size_t to)
     return (u->points[from].error - u->points[to].error) / (double)(u->points[to].bytes - u->points[from].bytes);
 }
 
-/* Returns the point with fewest bytes; of several the one with the least error. */
-static size_t smallest(const struct qc_size_unit *u)
-{
-    size_t best = 0;
-    for (size_t i = 1; i < u->count; i++) {
-        const struct qc_size_point *p = &u->points[i], *b = &u->points[best];
-        if (p->bytes < b->bytes || (p->bytes == b->bytes && p->error < b->error)) best = i;
-    }
-    return best;
-}
-
-/* Adds the steps along the hull: each goes to the point that gains most per byte, of equal ones to the largest. Returns
-   the number of steps. */
-static size_t add_steps(struct gain *gains, const struct qc_size_unit *u, size_t unit, size_t at)
-{
-    size_t n = 0;
-    for (;;) {
-        size_t best = at;
-        for (size_t i = 0; i < u->count; i++) {
-            if (u->points[i].bytes <= u->points[at].bytes || !(u->points[i].error < u->points[at].error)) continue;
-            if (best == at || slope(u, at, i) > slope(u, at, best) ||
-                (!(slope(u, at, i) < slope(u, at, best)) && u->points[i].bytes > u->points[best].bytes))
-                best = i;
-        }
-        if (best == at) return n;
-        gains[n] = (struct gain){.each = slope(u, at, best), .unit = unit, .from = at, .to = best, .rank = n};
-        n++;
-        at = best;
-    }
-}
-
 bool qc_size_frontier(struct qc_size_frontier *out, const struct qc_size_unit *units, size_t count, struct qc_arena *a,
                       struct qc_status *st)
 {
@@ -63,10 +32,30 @@ bool qc_size_frontier(struct qc_size_frontier *out, const struct qc_size_unit *u
     *out = (struct qc_size_frontier){.unit_count = count, .units = units, .first = QC_NEW_ARRAY(a, size_t, count, st)};
     if (!gains || !out->first) return false;
     for (size_t u = 0; u < count; u++) {
-        out->first[u] = smallest(&units[u]);
+        /* The point with fewest bytes; of several the one with the least error. */
+        size_t best = 0;
+        for (size_t i = 1; i < units[u].count; i++) {
+            const struct qc_size_point *p = &units[u].points[i], *b = &units[u].points[best];
+            if (p->bytes < b->bytes || (p->bytes == b->bytes && p->error < b->error)) best = i;
+        }
+        out->first[u] = best;
         out->least_bytes += units[u].points[out->first[u]].bytes;
         out->least_error += units[u].points[out->first[u]].error;
-        n += add_steps(gains + n, &units[u], u, out->first[u]);
+        /* Add the steps along the hull: each goes to the point that gains most per byte, of equal ones to the
+           largest. */
+        const struct qc_size_point *p = units[u].points;
+        for (size_t at = best, first = n;; at = best) {
+            for (size_t i = 0; i < units[u].count; i++) {
+                if (p[i].bytes <= p[at].bytes || !(p[i].error < p[at].error)) continue;
+                if (best == at || slope(&units[u], at, i) > slope(&units[u], at, best) ||
+                    (!(slope(&units[u], at, i) < slope(&units[u], at, best)) && p[i].bytes > p[best].bytes))
+                    best = i;
+            }
+            if (best == at) break;
+            gains[n] =
+                (struct gain){.each = slope(&units[u], at, best), .unit = u, .from = at, .to = best, .rank = n - first};
+            n++;
+        }
     }
     if (n) qsort(gains, n, sizeof *gains, by_size_gain);
     if (!(out->steps = QC_NEW_ARRAY(a, struct qc_size_step, n, st))) return false;
@@ -120,24 +109,6 @@ static int by_bytes(const void *x, const void *y)
     return (a->point > b->point) - (a->point < b->point);
 }
 
-/* Keeps of the sorted sums those with less error than all smaller ones, and of those the last in each of QC_SIZE_SUMS
-   parts of the range. Returns their number. */
-static size_t thin_out(struct partial *p, size_t count)
-{
-    size_t n = 0, kept = 0;
-    for (size_t i = 0; i < count; i++)
-        if (!n || p[i].error < p[n - 1].error) p[n++] = p[i];
-    if (n <= QC_SIZE_SUMS) return n;
-    const double part = (double)(p[n - 1].bytes - p[0].bytes + 1) / (QC_SIZE_SUMS - 1);
-    const size_t least = p[0].bytes;
-    for (size_t i = 0; i < n; i++) {
-        const size_t at = (size_t)((double)(p[i].bytes - least) / part);
-        const bool last = i + 1 == n || (size_t)((double)(p[i + 1].bytes - least) / part) != at;
-        if (last || !i) p[kept++] = p[i];
-    }
-    return kept;
-}
-
 bool qc_size_improve(size_t *points, struct qc_size_point *sum, const struct qc_size_frontier *f, size_t bytes,
                      struct qc_status *st)
 {
@@ -159,7 +130,19 @@ bool qc_size_improve(size_t *points, struct qc_size_point *sum, const struct qc_
                 all[n++] = (struct partial){with, of[u][i].error + unit->points[k].error, (uint32_t)i, k};
             }
         qsort(all, n, sizeof *all, by_bytes);
-        count = thin_out(all, n);
+        /* Keep of the sorted sums those with less error than all smaller ones, and of those the last in each of
+           QC_SIZE_SUMS parts of the range. */
+        size_t good = 0;
+        for (size_t i = 0; i < n; i++)
+            if (!good || all[i].error < all[good - 1].error) all[good++] = all[i];
+        count = good > QC_SIZE_SUMS ? 0 : good;
+        const double part = good ? (double)(all[good - 1].bytes - all[0].bytes + 1) / (QC_SIZE_SUMS - 1) : 1;
+        const size_t least = all[0].bytes;
+        for (size_t i = 0; good > QC_SIZE_SUMS && i < good; i++) {
+            const size_t at = (size_t)((double)(all[i].bytes - least) / part);
+            const bool last = i + 1 == good || (size_t)((double)(all[i + 1].bytes - least) / part) != at;
+            if (last || !i) all[count++] = all[i];
+        }
         ok = (of[u + 1] = qc_arena_dup(a, all, count, sizeof *all, st)) != NULL;
     }
     if (ok && count && of[f->unit_count][count - 1].error < sum->error) {

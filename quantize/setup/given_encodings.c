@@ -213,21 +213,6 @@ static bool read_override(struct entry *e, const char *name, const struct qc_jso
     return true;
 }
 
-/* Returns the axis of the output channels of a weight by the operator that reads it; -1: unknown. */
-static int channel_axis(const struct adding *x, qc_id v)
-{
-    const struct qc_use_list readers = qc_readers(&x->uses, v);
-    const struct qc_node *n = readers.count ? &x->g->nodes[readers.of[0].node] : NULL;
-    const int rank = x->g->values[v].type.shape.rank;
-    if (!n) return -1;
-    switch ((int)n->op) {
-    case QC_OP_ConvTranspose: return 1;
-    case QC_OP_Gemm: return qc_attr_int(n, "transB", 0) ? 0 : 1;
-    case QC_OP_MatMul: return rank - 1;
-    default: return 0;
-    }
-}
-
 /* Adds an entry, or takes the place of the given parameters of its tensor. */
 static bool add(struct adding *x, struct entry *e, struct qc_status *st)
 {
@@ -241,7 +226,16 @@ static bool add(struct adding *x, struct entry *e, struct qc_status *st)
     }
     const struct qc_shape *shape = &x->g->values[v].type.shape;
     const struct qc_dtype_info *t = qc_dtype_info(e->dtype);
-    int axis = e->count == 1 ? 0 : e->axis != -1 ? e->axis : channel_axis(x, v);
+    /* The axis of the output channels of a weight, by the operator that reads it. */
+    const struct qc_use_list readers = qc_readers(&x->uses, v);
+    const struct qc_node *n = readers.count ? &x->g->nodes[readers.of[0].node] : NULL;
+    int axis = e->count == 1                  ? 0
+               : e->axis != -1                ? e->axis
+               : !n                           ? -1
+               : n->op == QC_OP_ConvTranspose ? 1
+               : n->op == QC_OP_Gemm          ? !qc_attr_int(n, "transB", 0)
+               : n->op == QC_OP_MatMul        ? shape->rank - 1
+                                              : 0;
     if (axis < 0) axis += shape->rank;
     if (!e->count || (e->count > 1 && (axis < 0 || axis >= shape->rank || shape->dim[axis] != (int64_t)e->count)))
         return qc_fail(st, QC_BAD_INPUT, "tensor '%s' has %zu scales, and its axis %d has another number of channels",

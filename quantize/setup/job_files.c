@@ -101,27 +101,23 @@ bool qc_file_list_settle(struct qc_file_list *l, struct qc_status *st)
     return true;
 }
 
-/* True for an existing file with the name of a sample in this folder or below. */
-static bool is_sample_in(const char *folder, const char *path)
-{
-    struct stat info;
-    if (qc_file_kind(path) == QC_FILE_OTHER || stat(folder, &info) || !S_ISDIR(info.st_mode)) return false;
-    char *outer = realpath(folder, NULL), *inner = realpath(path, NULL);
-    const size_t length = outer ? strlen(outer) : 0;
-    const bool inside = inner && length && strncmp(inner, outer, length) == 0 && inner[length] == '/';
-    free(outer);
-    free(inner);
-    return inside;
-}
-
 bool qc_file_list_apart(const struct qc_file_list *outputs, const struct qc_file_list *inputs, struct qc_status *st)
 {
     for (size_t i = 0; i < outputs->count; i++)
-        for (size_t k = 0; k < inputs->count; k++)
-            if (is_sample_in(inputs->items[k].path, outputs->items[i].path))
+        for (size_t k = 0; k < inputs->count; k++) {
+            /* An existing file with the name of a sample in this folder or below? */
+            const char *folder = inputs->items[k].path, *path = outputs->items[i].path;
+            struct stat info;
+            if (qc_file_kind(path) == QC_FILE_OTHER || stat(folder, &info) || !S_ISDIR(info.st_mode)) continue;
+            char *outer = realpath(folder, NULL), *inner = realpath(path, NULL);
+            const size_t length = outer ? strlen(outer) : 0;
+            const bool inside = inner && length && strncmp(inner, outer, length) == 0 && inner[length] == '/';
+            free(outer);
+            free(inner);
+            if (inside)
                 return qc_fail(st, QC_USAGE,
                                "%s '%s' would overwrite a sample in the folder %s '%s'; name another file",
-                               outputs->items[i].what, outputs->items[i].path, inputs->items[k].what,
-                               inputs->items[k].path);
+                               outputs->items[i].what, path, inputs->items[k].what, folder);
+        }
     return qc_files_apart(outputs->items, outputs->count, inputs->items, inputs->count, st);
 }

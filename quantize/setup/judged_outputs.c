@@ -18,65 +18,11 @@ struct ordering {
     size_t found_count;
 };
 
-static bool orders(const struct qc_graph *g, const struct qc_node *n)
-{
-    if (n->op != QC_OP_TopK && n->op != QC_OP_NonMaxSuppression && n->op != QC_OP_ArgMax && n->op != QC_OP_ArgMin)
-        return false;
-    for (unsigned i = 0; i < n->input_count; i++) {
-        const qc_id v = n->inputs[i];
-        if (v && g->values[v].type.dtype == QC_F32 && qc_node_of(g, v)) return true;
-    }
-    return false;
-}
-
-/* Nodes are in topological order. */
-static void follow(struct ordering *o)
-{
-    for (qc_id id = 1; id <= o->g->node_count; id++) {
-        const struct qc_node *n = &o->g->nodes[id];
-        bool after = false, product = false;
-        for (unsigned i = 0; i < n->input_count; i++) {
-            after |= n->inputs[i] && o->reordered[n->inputs[i]];
-            product |= n->inputs[i] && o->product[n->inputs[i]];
-        }
-        product |=
-            after && (qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT || n->op == QC_OP_RNN || n->op == QC_OP_GRU ||
-                      n->op == QC_OP_LSTM || n->op == QC_OP_If || n->op == QC_OP_Loop || n->op == QC_OP_Scan);
-        after |= orders(o->g, n);
-        for (unsigned k = 0; k < n->output_count; k++) {
-            o->reordered[n->outputs + k] = after;
-            o->product[n->outputs + k] = product;
-        }
-    }
-}
-
 static void visit(struct ordering *o, qc_id v)
 {
     if (!v || o->seen[v]) return;
     o->seen[v] = true;
     o->stack[o->count++] = v;
-}
-
-/* Finds the computed float values that reach an output only through an ordering or beside it. */
-static void search(struct ordering *o, qc_id output)
-{
-    visit(o, output);
-    while (o->count) {
-        const qc_id v = o->stack[--o->count];
-        const struct qc_node *n = qc_node_of(o->g, v);
-        if (!n || n->op == QC_OP_Shape || n->op == QC_OP_Size) continue;
-        if (!o->reordered[v] && o->g->values[v].type.dtype == QC_F32)
-            o->found[o->found_count++] = v;
-        else
-            for (unsigned i = n->input_count; i-- > 0;) visit(o, n->inputs[i]);
-    }
-}
-
-static bool is_output(const struct qc_graph *g, qc_id v, const char *name)
-{
-    for (size_t i = 0; i < g->output_count; i++)
-        if (g->outputs[i].value == v || !strcmp(g->outputs[i].name, name)) return true;
-    return false;
 }
 
 static bool with_found(struct qc_graph **out, const struct ordering *o, struct qc_status *st)
@@ -94,7 +40,10 @@ static bool with_found(struct qc_graph **out, const struct ordering *o, struct q
     }
     for (size_t i = 0; ok && i < o->found_count; i++) {
         const char *name = o->g->values[o->found[i]].name;
-        if (is_output(o->g, o->found[i], name)) continue;
+        bool there = false;
+        for (size_t k = 0; k < o->g->output_count; k++)
+            there = there || o->g->outputs[k].value == o->found[i] || !strcmp(o->g->outputs[k].name, name);
+        if (there) continue;
         ok = qc_graph_add_output(to, name, now[i], st);
         if (ok) to->outputs[to->output_count - 1].judging = QC_ONLY_JUDGED;
     }
@@ -106,30 +55,49 @@ bool qc_judge_before_ordering(struct qc_graph **out, const struct qc_graph *g, s
 {
     QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
-    const size_t n = g->value_count + 1;
+    const size_t room = g->value_count + 1;
     struct ordering o = {.g = g,
-                         .reordered = QC_NEW_ARRAY(a, bool, n, st),
-                         .product = QC_NEW_ARRAY(a, bool, n, st),
-                         .seen = QC_NEW_ARRAY(a, bool, n, st),
-                         .stack = QC_NEW_ARRAY(a, qc_id, n, st),
-                         .found = QC_NEW_ARRAY(a, qc_id, n, st)};
+                         .reordered = QC_NEW_ARRAY(a, bool, room, st),
+                         .product = QC_NEW_ARRAY(a, bool, room, st),
+                         .seen = QC_NEW_ARRAY(a, bool, room, st),
+                         .stack = QC_NEW_ARRAY(a, qc_id, room, st),
+                         .found = QC_NEW_ARRAY(a, qc_id, room, st)};
     *out = NULL;
     if (!o.reordered || !o.product || !o.seen || !o.stack || !o.found) return false;
-    follow(&o);
+    /* Nodes are in topological order. */
+    for (qc_id id = 1; id <= o.g->node_count; id++) {
+        const struct qc_node *node = &o.g->nodes[id];
+        const bool orders = node->op == QC_OP_TopK || node->op == QC_OP_NonMaxSuppression || node->op == QC_OP_ArgMax ||
+                            node->op == QC_OP_ArgMin;
+        bool after = false, product = false, ordered = false;
+        for (unsigned i = 0; i < node->input_count; i++) {
+            after |= node->inputs[i] && o.reordered[node->inputs[i]];
+            product |= node->inputs[i] && o.product[node->inputs[i]];
+            ordered |= orders && node->inputs[i] && g->values[node->inputs[i]].type.dtype == QC_F32 &&
+                       qc_node_of(g, node->inputs[i]);
+        }
+        product |= after && (qc_op_info(node->op)->affine == QC_AFFINE_PRODUCT || node->op == QC_OP_RNN ||
+                             node->op == QC_OP_GRU || node->op == QC_OP_LSTM || node->op == QC_OP_If ||
+                             node->op == QC_OP_Loop || node->op == QC_OP_Scan);
+        after |= ordered;
+        for (unsigned k = 0; k < node->output_count; k++) {
+            o.reordered[node->outputs + k] = after;
+            o.product[node->outputs + k] = product;
+        }
+    }
+    /* Find the computed float values that reach an output only through an ordering or beside it. */
     for (size_t i = 0; i < g->output_count; i++) {
-        const qc_id v = g->outputs[i].value;
-        if (o.reordered[v] && !o.product[v]) search(&o, v);
+        if (!o.reordered[g->outputs[i].value] || o.product[g->outputs[i].value]) continue;
+        visit(&o, g->outputs[i].value);
+        while (o.count) {
+            const qc_id v = o.stack[--o.count];
+            const struct qc_node *n = qc_node_of(g, v);
+            if (!n || n->op == QC_OP_Shape || n->op == QC_OP_Size) continue;
+            if (!o.reordered[v] && g->values[v].type.dtype == QC_F32)
+                o.found[o.found_count++] = v;
+            else
+                for (unsigned k = n->input_count; k-- > 0;) visit(&o, n->inputs[k]);
+        }
     }
     return !o.found_count || with_found(out, &o, st);
-}
-
-bool qc_drop_judged(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st)
-{
-    size_t kept = 0;
-    *out = NULL;
-    while (kept < g->output_count && g->outputs[kept].judging != QC_ONLY_JUDGED) kept++;
-    if (kept == g->output_count) return true;
-    struct qc_graph view = *g;
-    view.output_count = kept;
-    return qc_graph_copy(out, &view, st);
 }

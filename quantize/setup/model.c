@@ -12,7 +12,6 @@
 #include "graph/core/custom.h"
 #include "onnx/read/import.h"
 #include "rewrite/language/expansion.h"
-#include "rewrite/passes/constant_products.h"
 #include "rewrite/passes/integer_ports.h"
 #include "tflite/read/tflite_import.h"
 
@@ -27,37 +26,21 @@ static bool check_output_files(const struct qc_model *m, const struct qc_model_s
     return inputs && qc_files_apart(source->outputs, source->output_count, inputs, m->info.file_count, st);
 }
 
-/* Reads the built-in functions and those of --rules. */
-static bool read_functions(struct qc_rules **out, const struct qc_options *o, struct qc_status *st)
-{
-    struct qc_rules *rules = qc_rules_new(st);
-    bool ok = rules && qc_rules_add_builtin(rules, "functions.rules", st) &&
-              qc_rules_add_builtin(rules, "functions_ml.rules", st);
-    for (size_t i = 0; ok && i < o->graph.rules.count; i++) ok = qc_rules_add_file(rules, o->graph.rules.items[i], st);
-    return QC_HAND_OVER(ok, out, rules, qc_rules_free);
-}
-
-/* Loads the operators of --kernel; *out is NULL if there are none. */
-static bool read_kernels(struct qc_custom_ops **out, const struct qc_options *o, struct qc_status *st)
-{
-    *out = NULL;
-    if (!o->graph.kernels.count) return true;
-    struct qc_custom_ops *c = qc_custom_ops_new(st);
-    bool ok = c != NULL;
-    for (size_t i = 0; ok && i < o->graph.kernels.count; i++)
-        ok = qc_custom_ops_load(c, o->graph.kernels.items[i], st) || qc_where(st, "--kernel");
-    return QC_HAND_OVER(ok, out, c, qc_custom_ops_unref);
-}
-
 static bool import(struct qc_model *m, const struct qc_model_source *source, const struct qc_options *o,
                    struct qc_status *st)
 {
     const char *path = source->file;
-    struct qc_rules *rules;
-    struct qc_custom_ops *custom;
     if (qc_is_tflite_file(path)) return qc_tflite_import(&m->graph, &m->info, path, (size_t)o->run.memory_limit, st);
-    if (!read_functions(&rules, o, st)) return false;
-    bool ok = read_kernels(&custom, o, st);
+    /* The built-in functions and those of --rules. */
+    struct qc_rules *rules = qc_rules_new(st);
+    bool ok = rules && qc_rules_add_builtin(rules, "functions.rules", st) &&
+              qc_rules_add_builtin(rules, "functions_ml.rules", st);
+    for (size_t i = 0; ok && i < o->graph.rules.count; i++) ok = qc_rules_add_file(rules, o->graph.rules.items[i], st);
+    /* The operators of --kernel. */
+    struct qc_custom_ops *custom = ok && o->graph.kernels.count ? qc_custom_ops_new(st) : NULL;
+    ok = ok && (custom || !o->graph.kernels.count);
+    for (size_t i = 0; ok && i < o->graph.kernels.count; i++)
+        ok = qc_custom_ops_load(custom, o->graph.kernels.items[i], st) || qc_where(st, "--kernel");
     if (ok) {
         const struct qc_expander expander = qc_rules_expander(rules);
         ok = qc_onnx_import_with(&m->graph, &m->info, path,
@@ -68,32 +51,10 @@ static bool import(struct qc_model *m, const struct qc_model_source *source, con
                                                              .custom = custom,
                                                              .expander = &expander},
                                  st);
-        qc_custom_ops_unref(custom);
     }
+    qc_custom_ops_unref(custom);
     qc_rules_free(rules);
     return ok;
-}
-
-/* Returns the number of operators between an image's bytes and the model's numbers in a file of --io-type pixels; 0 for
-   another input. */
-static size_t pixel_steps(const struct qc_model_info *info, const char *input)
-{
-    static const char prefix[] = "quantization:";
-    size_t steps = 0;
-    for (size_t i = 0; i < info->property_count; i++) {
-        const struct qc_model_property *p = &info->properties[i];
-        struct qc_status own = QC_STATUS_INIT;
-        struct qc_json *entry;
-        if (strncmp(p->key, prefix, sizeof prefix - 1) != 0 || strcmp(p->key + sizeof prefix - 1, input) != 0 ||
-            !qc_json_parse(&entry, p->value, strlen(p->value), &own))
-            continue;
-        const char *text = qc_json_find_text(entry, "preprocess");
-        if (text) steps = qc_json_find(entry, "layout") != NULL;
-        if (text && !qc_json_find(entry, "scale"))
-            for (steps++; (text = strchr(text, '=')); text++) steps++;
-        qc_json_free(entry);
-    }
-    return steps;
 }
 
 /* Gives images of --io-type pixels the layout and numbers of the model, so that they read its samples. */
@@ -104,8 +65,26 @@ static bool take_samples(struct qc_model *m, struct qc_status *st)
     QC_ARENA_SCOPE *a = qc_arena_new();
     size_t *chain = a ? QC_NEW_ARRAY(a, size_t, m->graph->input_count + 1, st) : NULL;
     if (!chain) return qc_fail_memory(st, 1);
-    for (size_t i = 0; i < m->graph->input_count; i++)
-        any = (chain[i] = pixel_steps(&m->info, m->graph->inputs[i].name)) || any;
+    for (size_t i = 0; i < m->graph->input_count; i++) {
+        /* The number of operators between an image's bytes and the model's numbers in a file of --io-type pixels; 0 for
+           another input. */
+        static const char prefix[] = "quantization:";
+        for (size_t k = 0; k < m->info.property_count; k++) {
+            const struct qc_model_property *p = &m->info.properties[k];
+            struct qc_status own = QC_STATUS_INIT;
+            struct qc_json *entry;
+            if (strncmp(p->key, prefix, sizeof prefix - 1) != 0 ||
+                strcmp(p->key + sizeof prefix - 1, m->graph->inputs[i].name) != 0 ||
+                !qc_json_parse(&entry, p->value, strlen(p->value), &own))
+                continue;
+            const char *text = qc_json_find_text(entry, "preprocess");
+            if (text) chain[i] = qc_json_find(entry, "layout") != NULL;
+            if (text && !qc_json_find(entry, "scale"))
+                for (chain[i]++; (text = strchr(text, '=')); text++) chain[i]++;
+            qc_json_free(entry);
+        }
+        any = any || chain[i];
+    }
     if (!any) return true;
     if (!qc_ports_without_pixels(&made, m->graph, chain, st)) return qc_where(st, "%s", m->path);
     if (made) {
@@ -170,16 +149,6 @@ bool qc_model_warn_carried(const struct qc_model *m, struct qc_warnings *w, stru
     return true;
 }
 
-bool qc_model_split(struct qc_model *m, struct qc_status *st)
-{
-    struct qc_graph *parts;
-    if (!qc_replace_products(&parts, m->graph, st)) return qc_where(st, "%s", m->path);
-    if (!parts) return true;
-    m->whole = m->graph; /* holds the texts of info */
-    m->graph = parts;
-    return true;
-}
-
 bool qc_model_widen(struct qc_model *m, enum qc_widening what, struct qc_status *st)
 {
     struct qc_graph *wide;
@@ -217,27 +186,23 @@ static bool read_maps(struct qc_dataset_options *out, const struct qc_options *o
     return true;
 }
 
-static bool read_shard(struct qc_selection *s, const char *text, struct qc_status *st)
-{
-    enum { SHARDS_MAX = 1000000 };
-    unsigned long k, n;
-    int end = 0;
-    if (sscanf(text, "%lu/%lu%n", &k, &n, &end) != 2 || text[end] || strspn(text, "0123456789/") != strlen(text) ||
-        k >= n || n > SHARDS_MAX)
-        return qc_fail(st, QC_USAGE, "--shard: '%s' is not K/N with whole numbers 0 <= K < N <= %d, such as 0/4", text,
-                       (int)SHARDS_MAX);
-    s->shard = (size_t)k;
-    s->shards = (size_t)n;
-    return true;
-}
-
 bool qc_model_select(struct qc_dataset *data, const struct qc_options *o, const struct qc_team *team,
                      struct qc_status *st)
 {
     struct qc_selection s = {.samples = (size_t)o->data.samples,
                              .drawn = o->given[QC_OPTION_SEED],
                              .seed = o->data.seed};
-    if (o->data.shard && !read_shard(&s, o->data.shard, st)) return false;
+    if (o->data.shard) {
+        enum { SHARDS_MAX = 1000000 };
+        unsigned long k, n;
+        int end = 0;
+        if (sscanf(o->data.shard, "%lu/%lu%n", &k, &n, &end) != 2 || o->data.shard[end] ||
+            strspn(o->data.shard, "0123456789/") != strlen(o->data.shard) || k >= n || n > SHARDS_MAX)
+            return qc_fail(st, QC_USAGE, "--shard: '%s' is not K/N with whole numbers 0 <= K < N <= %d, such as 0/4",
+                           o->data.shard, (int)SHARDS_MAX);
+        s.shard = (size_t)k;
+        s.shards = (size_t)n;
+    }
     if (team) {
         s.shard = team->rank;
         s.shards = team->size;

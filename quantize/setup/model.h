@@ -17,7 +17,7 @@ struct qc_model {
     struct qc_graph *graph;
     struct qc_graph *imported; /* NULL, or the graph that `graph` was made from */
     bool widened;              /* `graph` is `imported` in float32 (qc_model_widen) */
-    struct qc_graph *whole;    /* NULL, or the graph that was read, before qc_model_split or without images */
+    struct qc_graph *whole;    /* NULL, or the graph that was read, before qc_replace_products or without images */
     struct qc_graph *view; /* NULL, or the one of the three that shares nodes and values with a model at hand, but has
                               the budget of this job */
     struct qc_model_info info; /* in the arena of the imported graph */
@@ -32,9 +32,6 @@ bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, c
 bool qc_model_check_whole(const struct qc_model *m, struct qc_status *st);
 /* Warns of carried operators. Fails with QC_UNSUPPORTED if the model has no others. */
 bool qc_model_warn_carried(const struct qc_model *m, struct qc_warnings *w, struct qc_status *st);
-/* Replaces products with constants in forms that no pattern has (rewrite/passes/constant_products.h), for a job that
-   quantizes. Call first. */
-bool qc_model_split(struct qc_model *m, struct qc_status *st);
 /* Converts a model in 16-bit floats or double to float32 (rewrite/passes/float_types.h), in which it is calibrated,
    measured and compared. Call before qc_model_canonicalise. */
 bool qc_model_widen(struct qc_model *m, enum qc_widening what, struct qc_status *st);

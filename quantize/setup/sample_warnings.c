@@ -93,32 +93,6 @@ static double median_ratio(const struct seen *s, const struct qc_tensor *varianc
     return ratio[n / 2];
 }
 
-/* Runs the network up to the input of the norm, on the first units. */
-static bool run_to(struct seen *s, const struct qc_graph *g, qc_id value, const struct qc_dataset *data,
-                   struct qc_status *st)
-{
-    static const size_t units[UNITS] = {0, 1, 2, 3, 4, 5, 6, 7};
-    struct qc_rebuild r = {.from = NULL};
-    struct qc_plan *plan = NULL;
-    qc_id out = 0;
-    bool ok = qc_rebuild_begin(&r, g, st) && (out = qc_rebuild_value(&r, value, st)) &&
-              qc_graph_add_output(r.to, "seen", out, st);
-    ok = ok && qc_stream_plan(&plan, r.to, data, NULL, st);
-    const struct qc_stream stream = {.data = data,
-                                     .input_count = g->input_count,
-                                     .plan_count = 1,
-                                     .plans = {plan},
-                                     .units = units,
-                                     .unit_count = qc_dataset_units(data) < UNITS ? qc_dataset_units(data) : UNITS,
-                                     .workers = 1,
-                                     .unit = look_at_samples,
-                                     .user = s};
-    ok = ok && qc_stream_run(&stream, st);
-    qc_plan_free(plan);
-    qc_rebuild_free(&r);
-    return ok;
-}
-
 /* Elements of an input in the first units. */
 struct values {
     float low, high;
@@ -153,27 +127,20 @@ static bool look_at_values(struct values *out, const struct qc_dataset *data, si
     return ok;
 }
 
-/* *out: the data have attributes for preprocessing (scale, mean or std). */
-static bool is_said(bool *out, const struct qc_dataset *data, size_t input, struct qc_arena *a, struct qc_status *st)
-{
-    const char *line = qc_dataset_inputs(data, a, st);
-    if (!line) return false;
-    for (size_t k = 0; k < input && strchr(line, '\n'); k++) line = strchr(line, '\n') + 1;
-    const size_t length = strcspn(line, "\n");
-    const char *scale = strstr(line, " scale="), *mean = strstr(line, " mean="), *std = strstr(line, " std=");
-    *out = (scale && scale < line + length) || (mean && mean < line + length) || (std && std < line + length);
-    return true;
-}
-
 /* Warns if the values of images look like pixels and the data have no attributes for preprocessing. */
 static bool check_pixels(struct qc_warnings *w, const struct qc_graph *g, size_t input, const struct qc_dataset *data,
                          struct qc_arena *a, struct qc_status *st)
 {
     const int64_t *dims;
-    bool said;
     struct values v;
     if (qc_dataset_dims(&dims, data, input) < 3) return true;
-    if (!is_said(&said, data, input, a, st) || said || !look_at_values(&v, data, input, a, st)) return said;
+    const char *line = qc_dataset_inputs(data, a, st);
+    if (!line) return false;
+    for (size_t k = 0; k < input && strchr(line, '\n'); k++) line = strchr(line, '\n') + 1;
+    const char *end = line + strcspn(line, "\n"), *scale = strstr(line, " scale="), *mean = strstr(line, " mean="),
+               *std = strstr(line, " std=");
+    if ((scale && scale < end) || (mean && mean < end) || (std && std < end)) return true;
+    if (!look_at_values(&v, data, input, a, st)) return false;
     if (v.low >= 0 && v.high > 64 && v.high <= 255)
         qc_warn(w,
                 "%s: the values of input '%s', %.4g to %.4g, look like pixels; if the model was trained on normalised "
@@ -197,7 +164,28 @@ static bool check_input(struct qc_warnings *w, const struct qc_graph *g, const s
     struct seen s = {.channels = variance->count};
     s.sum = QC_NEW_ARRAY(a, double, s.channels, st);
     s.squares = QC_NEW_ARRAY(a, double, s.channels, st);
-    if (!s.sum || !s.squares || !run_to(&s, g, norm->inputs[0], data, st)) return false;
+    if (!s.sum || !s.squares) return false;
+    /* Run the network up to the input of the norm, on the first units. */
+    static const size_t units[UNITS] = {0, 1, 2, 3, 4, 5, 6, 7};
+    struct qc_rebuild r = {.from = NULL};
+    struct qc_plan *plan = NULL;
+    qc_id out = 0;
+    bool ok = qc_rebuild_begin(&r, g, st) && (out = qc_rebuild_value(&r, norm->inputs[0], st)) &&
+              qc_graph_add_output(r.to, "seen", out, st);
+    ok = ok && qc_stream_plan(&plan, r.to, data, NULL, st);
+    const struct qc_stream stream = {.data = data,
+                                     .input_count = g->input_count,
+                                     .plan_count = 1,
+                                     .plans = {plan},
+                                     .units = units,
+                                     .unit_count = qc_dataset_units(data) < UNITS ? qc_dataset_units(data) : UNITS,
+                                     .workers = 1,
+                                     .unit = look_at_samples,
+                                     .user = &s};
+    ok = ok && qc_stream_run(&stream, st);
+    qc_plan_free(plan);
+    qc_rebuild_free(&r);
+    if (!ok) return false;
     const double ratio = median_ratio(&s, variance, (double)qc_attr_float(norm, "epsilon", 1e-5f), a, st);
     if (ratio == 0 || (ratio < too_far && ratio > 1 / too_far)) return true;
     if (!look_at_values(&v, data, input, a, st)) return false;

@@ -5,9 +5,13 @@
 #include "quantize/options/option_value.h"
 #include "quantize/options/partition_options.h"
 
-static bool read_methods(struct qc_calibration_options *c, const struct qc_setup *s, const struct qc_options *o,
-                         struct qc_status *st)
+bool qc_scheme_of(struct qc_scheme *out, const struct qc_setup *s, const struct qc_options *o, struct qc_warnings *w,
+                  struct qc_arena *a, struct qc_status *st)
 {
+    struct qc_settings *settings = QC_NEW(a, struct qc_settings, st);
+    if (!settings || !qc_settings_of(settings, o, s->progress, st)) return false;
+    *out = (struct qc_scheme){.options = o, .settings = settings, .calibration = {.settings = settings}};
+    struct qc_calibration_options *c = &out->calibration;
     if (!qc_observer_parse_among(&c->activation, &c->activation_values,
                                  o->method.observer ? o->method.observer : "auto", s->plugins, st))
         return qc_where(st, "--method");
@@ -20,17 +24,7 @@ static bool read_methods(struct qc_calibration_options *c, const struct qc_setup
                        "mse or output");
     c->blocks_by_error = !o->given[QC_OPTION_WEIGHT_METHOD];
     c->moments = c->weight->of_output || qc_rounds_weights(c->settings) || qc_options_scale(o);
-    return true;
-}
-
-bool qc_scheme_of(struct qc_scheme *out, const struct qc_setup *s, const struct qc_options *o, struct qc_warnings *w,
-                  struct qc_arena *a, struct qc_status *st)
-{
-    struct qc_settings *settings = QC_NEW(a, struct qc_settings, st);
-    if (!settings || !qc_settings_of(settings, o, s->progress, st)) return false;
-    *out = (struct qc_scheme){.options = o, .settings = settings, .calibration = {.settings = settings}};
-    if (!read_methods(&out->calibration, s, o, st) ||
-        !qc_partition_options_of(&out->partition, o, qc_setup_given(s), a, st) ||
+    if (!qc_partition_options_of(&out->partition, o, qc_setup_given(s), a, st) ||
         (s->normalised && !s->of_body && !qc_partition_stores_ports(&out->partition, o, s->normalised, a, st)) ||
         (s->normalised && !qc_partition_keeps_calls(&out->partition, o, s->normalised, a, st)))
         return false;

@@ -12,36 +12,7 @@
 #include "quantize/options/partition_options.h"
 #include "quantize/setup/model.h"
 #include "rewrite/canonical/canonical.h"
-
-static bool read_rules(struct qc_setup *s, struct qc_status *st)
-{
-    static const char *const files[] = {"normalise.rules", "patterns.rules", "islands.rules", "costs.rules",
-                                        "allow.rules"};
-    const struct qc_options *o = s->options;
-    if (!(s->rules = qc_rules_new(st)) || !(s->fold_rules = qc_rules_new(st))) return false;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (!qc_rules_add_builtin(s->rules, files[i], st)) return false;
-    if (!qc_rules_add_builtin(s->fold_rules, "requantize.rules", st) ||
-        !qc_rules_add_builtin(s->fold_rules, "requantize_once.rules", st) ||
-        (o->graph.bias == QC_BIAS_NARROWED && !qc_rules_add_builtin(s->rules, "bias_narrowed.rules", st)) ||
-        !qc_rules_take_target(s->rules, o->graph.runs_on, st))
-        return false;
-    for (size_t i = 0; i < o->graph.rules.count; i++)
-        if (!qc_rules_add_file(s->rules, o->graph.rules.items[i], st)) return false;
-    return true;
-}
-
-static bool find_exporters(struct qc_setup *s, struct qc_status *st)
-{
-    const struct qc_text_list *formats = &s->options->graph.formats;
-    if (!(s->exporters = QC_NEW_ARRAY(s->arena, const struct qc_exporter *, formats->count, st))) return false;
-    for (size_t i = 0; i < formats->count; i++)
-        if (!(s->exporters[i] = qc_exporter_find(formats->items[i])))
-            return qc_fail(st, QC_USAGE, "--format %s: there is no such format; see 'qcalib list formats'",
-                           formats->items[i]);
-    s->format_count = formats->count;
-    return true;
-}
+#include "rewrite/passes/constant_products.h"
 
 /* Budget of the memos of a job: samples, outputs, and the rounded layers of a network of a billion weights. */
 enum { MEMO_BYTES = 1 << 30 };
@@ -57,10 +28,29 @@ static bool begin(struct qc_setup *s, struct qc_status *st)
     if (!(s->arena = qc_arena_new())) return qc_fail_memory(st, 1);
     if (!(s->budget = QC_NEW(s->arena, struct qc_memo_budget, st))) return false;
     s->budget->left = MEMO_BYTES;
-    if (!read_rules(s, st) || !qc_plugins_new(&s->plugins, st)) return false;
+    static const char *const files[] = {"normalise.rules", "patterns.rules", "islands.rules", "costs.rules",
+                                        "allow.rules"};
+    if (!(s->rules = qc_rules_new(st)) || !(s->fold_rules = qc_rules_new(st))) return false;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (!qc_rules_add_builtin(s->rules, files[i], st)) return false;
+    if (!qc_rules_add_builtin(s->fold_rules, "requantize.rules", st) ||
+        !qc_rules_add_builtin(s->fold_rules, "requantize_once.rules", st) ||
+        (o->graph.bias == QC_BIAS_NARROWED && !qc_rules_add_builtin(s->rules, "bias_narrowed.rules", st)) ||
+        !qc_rules_take_target(s->rules, o->graph.runs_on, st))
+        return false;
+    for (size_t i = 0; i < o->graph.rules.count; i++)
+        if (!qc_rules_add_file(s->rules, o->graph.rules.items[i], st)) return false;
+    if (!qc_plugins_new(&s->plugins, st)) return false;
     for (size_t i = 0; i < o->method.plugins.count; i++)
         if (!qc_plugins_load(s->plugins, o->method.plugins.items[i], st)) return qc_where(st, "--plugin");
-    return find_exporters(s, st);
+    const struct qc_text_list *formats = &s->options->graph.formats;
+    if (!(s->exporters = QC_NEW_ARRAY(s->arena, const struct qc_exporter *, formats->count, st))) return false;
+    for (size_t i = 0; i < formats->count; i++)
+        if (!(s->exporters[i] = qc_exporter_find(formats->items[i])))
+            return qc_fail(st, QC_USAGE, "--format %s: there is no such format; see 'qcalib list formats'",
+                           formats->items[i]);
+    s->format_count = formats->count;
+    return true;
 }
 
 bool qc_setup_begin(struct qc_setup **out, const struct qc_options *o, const struct qc_job_inputs *in,
@@ -71,18 +61,6 @@ bool qc_setup_begin(struct qc_setup **out, const struct qc_options *o, const str
     *s = (struct qc_setup){.options = o, .in = in, .progress = progress, .of_body = of_body};
     const bool ok = begin(s, st);
     return QC_HAND_OVER(ok, out, s, qc_setup_free);
-}
-
-void qc_setup_drop_eval(struct qc_setup *s)
-{
-    qc_dataset_free(s->eval);
-    s->eval = NULL;
-}
-
-void qc_setup_drop_data(struct qc_setup *s)
-{
-    qc_dataset_free(s->data);
-    s->data = NULL;
 }
 
 void qc_setup_free(struct qc_setup *s)
@@ -105,32 +83,6 @@ static bool check_sizes(const struct qc_dataset *data, const struct qc_options *
 {
     return !data || ((!o->method.propagate || qc_stream_one_size(data, "--propagate", st)) &&
                      (!o->types.accumulator || qc_stream_one_size(data, "--accumulator", st)));
-}
-
-static bool import(struct qc_setup *s, struct qc_warnings *w, struct qc_status *st)
-{
-    const struct qc_options *o = s->options;
-    const struct qc_job_inputs *in = s->in;
-    const struct qc_data_request samples = {.use = QC_USE_CLASSES,
-                                            .choose = QC_CHOOSE_SAMPLES,
-                                            .states = QC_STATES_RECORDED,
-                                            .team = in->team,
-                                            .progress = s->progress},
-                                 truth = {.use = QC_USE_TRUTH,
-                                          .choose = QC_CHOOSE_ALL,
-                                          .states = QC_STATES_RECORDED,
-                                          .progress = s->progress};
-    if (!qc_model_open(&s->model, &in->model, o, w, st) || !qc_model_warn_carried(&s->model, w, st) ||
-        !qc_model_split(&s->model, st) || !qc_model_widen(&s->model, QC_WIDEN_LAYERS, st))
-        return false;
-    if (qc_has_data(&in->data) && !qc_model_data(&s->data, s->model.graph, &in->data, &samples, o, w, st)) return false;
-    if (s->data && !s->of_body) {
-        qc_warn_input_range(w, s->model.graph, s->data, o);
-        qc_warn_states(w, s->model.graph, s->data);
-    }
-    if (qc_has_data(&in->eval) && !qc_model_data(&s->eval, s->model.graph, &in->eval, &truth, o, w, st)) return false;
-    if (s->data && s->eval) qc_warn_prepared_otherwise(w, s->model.graph, s->data, s->eval);
-    return check_sizes(s->data, o, st) && check_sizes(s->eval, o, st);
 }
 
 /* Names the values that rules have made: statistics are found by name in the graphs made from this one. */
@@ -163,33 +115,26 @@ static bool set_apart(struct qc_setup *s, const char *file, struct qc_status *st
     return ok;
 }
 
-/* Separates the QDQ quantization of a model from its float graph. Leaves models with integer operators alone. */
-static bool set_given_apart(struct qc_setup *s, struct qc_warnings *w, struct qc_status *st)
-{
-    const struct qc_graph *g = s->model.graph;
-    struct qc_qlinear q;
-    bool linear = false;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        if (qc_qlinear_of(&q, &g->nodes[id])) return true;
-        linear |= g->nodes[id].op == QC_OP_DequantizeLinear || g->nodes[id].op == QC_OP_QuantizeLinear;
-    }
-    if (!linear) return true;
-    if (!qc_take_given(&s->plain, &s->given, g, st)) return false;
-    if (s->given.literal)
-        qc_warn(w,
-                "%zu QuantizeLinear and DequantizeLinear operators of the model stay unchanged: their scales are "
-                "computed, are those of blocks or of channels of activations, or other operators read the integers",
-                s->given.literal);
-    return true;
-}
-
 static bool normalise(struct qc_setup *s, struct qc_warnings *w, struct qc_status *st)
 {
     struct qc_partition_options scheme;
     struct qc_graph *judged = NULL;
     const struct qc_options *o = s->options;
-    if (!set_given_apart(s, w, st) ||
-        (o->method.encodings && !s->of_body &&
+    /* Separate the QDQ quantization of a model from its float graph. Leave models with integer operators alone. */
+    const struct qc_graph *given = s->model.graph;
+    struct qc_qlinear q;
+    bool linear = false, integers = false;
+    for (qc_id id = 1; !integers && id <= given->node_count; id++) {
+        integers = qc_qlinear_of(&q, &given->nodes[id]);
+        linear |= given->nodes[id].op == QC_OP_DequantizeLinear || given->nodes[id].op == QC_OP_QuantizeLinear;
+    }
+    if (linear && !integers && !qc_take_given(&s->plain, &s->given, given, st)) return false;
+    if (linear && !integers && s->given.literal)
+        qc_warn(w,
+                "%zu QuantizeLinear and DequantizeLinear operators of the model stay unchanged: their scales are "
+                "computed, are those of blocks or of channels of activations, or other operators read the integers",
+                s->given.literal);
+    if ((o->method.encodings && !s->of_body &&
          !qc_add_encodings(&s->given, o->method.encodings, s->plain ? s->plain : s->model.graph, s->arena, w, st)) ||
         !qc_partition_options_of(&scheme, s->options, qc_setup_given(s), s->arena, st))
         return false;
@@ -214,7 +159,36 @@ static bool normalise(struct qc_setup *s, struct qc_warnings *w, struct qc_statu
 bool qc_setup_open(struct qc_setup *s, const struct qc_listener *l, struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    if (!import(s, l->warnings, st)) return false;
+    const struct qc_options *o = s->options;
+    const struct qc_job_inputs *in = s->in;
+    const struct qc_data_request samples = {.use = QC_USE_CLASSES,
+                                            .choose = QC_CHOOSE_SAMPLES,
+                                            .states = QC_STATES_RECORDED,
+                                            .team = in->team,
+                                            .progress = s->progress},
+                                 truth = {.use = QC_USE_TRUTH,
+                                          .choose = QC_CHOOSE_ALL,
+                                          .states = QC_STATES_RECORDED,
+                                          .progress = s->progress};
+    if (!qc_model_open(&s->model, &in->model, o, l->warnings, st) || !qc_model_warn_carried(&s->model, l->warnings, st))
+        return false;
+    struct qc_graph *parts;
+    if (!qc_replace_products(&parts, s->model.graph, st)) return qc_where(st, "%s", s->model.path);
+    if (parts) {
+        s->model.whole = s->model.graph; /* holds the texts of info */
+        s->model.graph = parts;
+    }
+    if (!qc_model_widen(&s->model, QC_WIDEN_LAYERS, st)) return false;
+    if (qc_has_data(&in->data) && !qc_model_data(&s->data, s->model.graph, &in->data, &samples, o, l->warnings, st))
+        return false;
+    if (s->data && !s->of_body) {
+        qc_warn_input_range(l->warnings, s->model.graph, s->data, o);
+        qc_warn_states(l->warnings, s->model.graph, s->data);
+    }
+    if (qc_has_data(&in->eval) && !qc_model_data(&s->eval, s->model.graph, &in->eval, &truth, o, l->warnings, st))
+        return false;
+    if (s->data && s->eval) qc_warn_prepared_otherwise(l->warnings, s->model.graph, s->data, s->eval);
+    if (!check_sizes(s->data, o, st) || !check_sizes(s->eval, o, st)) return false;
     s->seconds = qc_seconds() - t0;
     if (!qc_graph_verify(s->model.graph, st)) return qc_where(st, "after pass 'import'");
     return qc_pass_done(l, QC_PASS_import, s->model.graph, NULL, st) && normalise(s, l->warnings, st) &&

@@ -48,10 +48,6 @@ bool qc_setup_begin(struct qc_setup **out, const struct qc_options *o, const str
                     struct qc_progress *progress, bool of_body, struct qc_status *st);
 /* Opens model and data and normalises the graph: passes "import" and "normalise". */
 bool qc_setup_open(struct qc_setup *s, const struct qc_listener *l, struct qc_status *st);
-/* Drops --eval, for a model whose accuracy cannot be measured. */
-void qc_setup_drop_eval(struct qc_setup *s);
-/* Frees the samples early; the graphs stay. */
-void qc_setup_drop_data(struct qc_setup *s);
 void qc_setup_free(struct qc_setup *s); /* NULL-safe */
 
 /* --encodings FILE: given parameters of tensors by name (docs/encodings.md). */
@@ -73,6 +69,3 @@ bool qc_add_encodings(struct qc_given_values *given, const char *file, const str
    *out: NULL if no output is reordered. An output with a product after the ordering stays as it is: the error of that
    product must count. All values of g that nodes compute have names. */
 bool qc_judge_before_ordering(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st);
-
-/* Makes a graph with the model's outputs alone; *out: NULL if g has no others. */
-bool qc_drop_judged(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st);

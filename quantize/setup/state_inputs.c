@@ -12,27 +12,6 @@ static const struct qc_shape *output_shape(const struct qc_graph *g, const struc
     return inferred->rank < 0 && output->declared ? output->declared : inferred;
 }
 
-/* Names of free dimensions do not count: exporters make one for each output. */
-static bool same_port(const struct qc_graph *g, qc_id input, const struct qc_port *output)
-{
-    const struct qc_type *x = &g->values[input].type, *y = &g->values[output->value].type;
-    const struct qc_shape *shape = output_shape(g, output);
-    bool same = input != output->value && x->dtype == y->dtype && x->shape.rank >= 1 && x->shape.rank == shape->rank;
-    for (int d = 0; same && d < x->shape.rank; d++)
-        same = x->shape.dim[d] == shape->dim[d] || x->shape.dim[d] < 0 || shape->dim[d] < 0;
-    return same;
-}
-
-/* Returns the characters that two names share at both ends. */
-static size_t alike(const char *x, const char *y)
-{
-    const size_t n = strlen(x), m = strlen(y), most = n < m ? n : m;
-    size_t front = 0, back = 0;
-    while (front < most && x[front] == y[front]) front++;
-    while (front + back < most && x[n - 1 - back] == y[m - 1 - back]) back++;
-    return front + back;
-}
-
 /* Finds the output that each input of g may read from the step before. Of the pairs of one type and shape those of the
    most similar names come first, then the first ones. looks_like: [input_count] index + 1; 0: none. */
 static bool likely_outputs(size_t *looks_like, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
@@ -43,8 +22,22 @@ static bool likely_outputs(size_t *looks_like, const struct qc_graph *g, struct 
         found = false;
         for (size_t k = 0; k < g->input_count; k++)
             for (size_t o = 0; !looks_like[k] && o < g->output_count; o++) {
-                if (taken[o] || !same_port(g, g->inputs[k].value, &g->outputs[o])) continue;
-                const size_t shared = alike(g->inputs[k].name, g->outputs[o].name);
+                /* Names of free dimensions do not count: exporters make one for each output. */
+                const qc_id in = g->inputs[k].value, out = g->outputs[o].value;
+                const struct qc_shape *from = &g->values[in].type.shape, *to = output_shape(g, &g->outputs[o]);
+                bool same = !taken[o] && in != out && g->values[in].type.dtype == g->values[out].type.dtype &&
+                            from->rank >= 1 && from->rank == to->rank;
+                for (int d = 0; same && d < from->rank; d++)
+                    same = from->dim[d] == to->dim[d] || from->dim[d] < 0 || to->dim[d] < 0;
+                if (!same) continue;
+                /* The characters that two names share at both ends. */
+                const char *x = g->inputs[k].name;
+                const char *y = g->outputs[o].name;
+                const size_t n = strlen(x), m = strlen(y), least = n < m ? n : m;
+                size_t front = 0, back = 0;
+                while (front < least && x[front] == y[front]) front++;
+                while (front + back < least && x[n - 1 - back] == y[m - 1 - back]) back++;
+                const size_t shared = front + back;
                 if (found && shared <= most) continue;
                 found = true;
                 most = shared;
@@ -74,16 +67,6 @@ static bool find_port(size_t *out, const struct qc_port *ports, size_t count, co
                    close ? QC_MEANT("", close) : " ('qcalib inspect' shows them)");
 }
 
-/* Returns true if a QuantizeLinear with the scale and zero point of the input makes the output. */
-static bool same_levels(const struct qc_input_spec *s, const struct qc_graph *g, qc_id output)
-{
-    const struct qc_node *n = qc_node_of(g, output);
-    const struct qc_tensor *scale = n && n->op == QC_OP_QuantizeLinear ? qc_constant_of(g, n->inputs[1]) : NULL,
-                           *zero = scale && n->input_count > 2 && n->inputs[2] ? qc_constant_of(g, n->inputs[2]) : NULL;
-    return scale && scale->count == 1 && (float)qc_tensor_float(scale, 0) == s->scale &&
-           (zero ? qc_tensor_int(zero, 0) : 0) == s->zero_point;
-}
-
 static bool mark_state(struct qc_input_spec *specs, const struct qc_graph *g, const char *text, struct qc_arena *a,
                        struct qc_status *st)
 {
@@ -99,7 +82,13 @@ static bool mark_state(struct qc_input_spec *specs, const struct qc_graph *g, co
     const struct qc_shape *shape = output_shape(g, &g->outputs[o]);
     if (from->dtype != s->dtype || (shape->rank >= 0 && shape->rank != (int)s->rank))
         return qc_fail(st, QC_USAGE, "--state %s: the output and the input differ in type or number of axes", text);
-    if (s->scale > 0 && !same_levels(s, g, g->outputs[o].value))
+    /* True if a QuantizeLinear with the scale and zero point of the input makes the output. */
+    const struct qc_node *n = qc_node_of(g, g->outputs[o].value);
+    const struct qc_tensor *scale = n && n->op == QC_OP_QuantizeLinear ? qc_constant_of(g, n->inputs[1]) : NULL,
+                           *zero = scale && n->input_count > 2 && n->inputs[2] ? qc_constant_of(g, n->inputs[2]) : NULL;
+    const bool same = scale && scale->count == 1 && (float)qc_tensor_float(scale, 0) == s->scale &&
+                      (zero ? qc_tensor_int(zero, 0) : 0) == s->zero_point;
+    if (s->scale > 0 && !same)
         return qc_fail(st, QC_UNSUPPORTED,
                        "--state %s: the integers of the output and of the input have other scales; states between runs "
                        "must be real numbers, or have the same parameters",
@@ -136,30 +125,6 @@ bool qc_state_inputs(struct qc_input_spec *specs, const struct qc_graph *g, cons
     return true;
 }
 
-/* *same: the float input has the same elements in every unit, of which there are several; *zero: they are 0. */
-static bool find_constant(bool *same, bool *zero, const struct qc_dataset *data, size_t input, enum qc_dtype dtype,
-                          struct qc_arena *a, struct qc_status *st)
-{
-    const size_t bytes = qc_dataset_elements(data, input) * qc_dtype_size(dtype), units = qc_dataset_units(data);
-    struct qc_tensor first = {.dtype = dtype, .data = QC_NEW_ARRAY(a, char, bytes, st)},
-                     other = {.dtype = dtype, .data = QC_NEW_ARRAY(a, char, bytes, st)};
-    struct qc_dataset_scratch *scratch = NULL;
-    bool ok = first.data && other.data && qc_dataset_scratch_new(&scratch, st);
-    const size_t count = ok ? qc_dataset_unit_elements(data, input, 0) : 0;
-    *same = *zero = count && units > 1;
-    for (size_t u = 0; ok && *same && u < units; u++) {
-        ok = qc_dataset_read(u ? other.data : first.data, data, input, u, scratch, st);
-        *same = ok && qc_dataset_unit_elements(data, input, u) == count;
-        for (size_t i = 0; *same && i < count; i++) {
-            const double x = qc_tensor_float(&first, i);
-            *same = !u || qc_tensor_float(&other, i) == x;
-            *zero = *zero && x == 0;
-        }
-    }
-    qc_dataset_scratch_free(scratch);
-    return ok;
-}
-
 void qc_warn_states(struct qc_warnings *w, const struct qc_graph *g, const struct qc_dataset *data)
 {
     struct qc_status st = QC_STATUS_INIT;
@@ -168,9 +133,26 @@ void qc_warn_states(struct qc_warnings *w, const struct qc_graph *g, const struc
     if (!looks_like || !likely_outputs(looks_like, g, a, &st)) return;
     for (size_t k = 0; k < g->input_count; k++) {
         const struct qc_type *type = &g->values[g->inputs[k].value].type;
-        bool same, zero;
         if (!looks_like[k] || qc_dataset_state(data, k) || !qc_dtype_info(type->dtype)->is_float) continue;
-        if (!find_constant(&same, &zero, data, k, type->dtype, a, &st)) return;
+        /* same: the float input has the same elements in every unit, of which there are several; zero: they are 0. */
+        const size_t bytes = qc_dataset_elements(data, k) * qc_dtype_size(type->dtype), units = qc_dataset_units(data);
+        struct qc_tensor first = {.dtype = type->dtype, .data = QC_NEW_ARRAY(a, char, bytes, &st)},
+                         other = {.dtype = type->dtype, .data = QC_NEW_ARRAY(a, char, bytes, &st)};
+        struct qc_dataset_scratch *scratch = NULL;
+        bool ok = first.data && other.data && qc_dataset_scratch_new(&scratch, &st);
+        const size_t count = ok ? qc_dataset_unit_elements(data, k, 0) : 0;
+        bool same = count && units > 1, zero = same;
+        for (size_t u = 0; ok && same && u < units; u++) {
+            ok = qc_dataset_read(u ? other.data : first.data, data, k, u, scratch, &st);
+            same = ok && qc_dataset_unit_elements(data, k, u) == count;
+            for (size_t i = 0; same && i < count; i++) {
+                const double x = qc_tensor_float(&first, i);
+                same = !u || qc_tensor_float(&other, i) == x;
+                zero = zero && x == 0;
+            }
+        }
+        qc_dataset_scratch_free(scratch);
+        if (!ok) return;
         if (!same) continue;
         const char *name = g->inputs[k].name, *output = g->outputs[looks_like[k] - 1].name;
         qc_warn(w,

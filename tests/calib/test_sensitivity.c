@@ -326,6 +326,6 @@ Test(sensitivity, multiply_adds)
         all += one;
     }
     cr_expect_eq(all, 36 * (4 * 36 + 4 * 36 + 3 * 4));
-    cr_expect_float_eq(qc_int8_share(r.produced), 1, 0);
-    cr_expect_float_eq(qc_int8_share(r.normalised), 0, 0);
+    cr_expect_float_eq(qc_product_share(r.produced, QC_PRODUCT_INT8), 1, 0);
+    cr_expect_float_eq(qc_product_share(r.normalised, QC_PRODUCT_INT8), 0, 0);
 }
