@@ -189,6 +189,22 @@ static bool improve(struct qc_job *j, struct qc_status *st)
     return !tried || tell_passes(j, st);
 }
 
+/* Fails with the list of the operators in float. */
+static bool require_integer(const struct qc_json *floats, struct qc_status *st)
+{
+    char list[1500] = "";
+    const size_t count = qc_json_size(floats);
+    if (!count) return true;
+    for (size_t i = 0, at = 0; i < count && at + 100 < sizeof list; i++) {
+        const struct qc_json *f = qc_json_at(floats, i);
+        qc_text(list + at, (unsigned)(sizeof list - at), "%s'%.60s' (%s: %s)", i ? ", " : "",
+                qc_json_find_text(f, "name"), qc_json_find_text(f, "op"), qc_json_find_text(f, "reason"));
+        at += strlen(list + at);
+    }
+    return qc_fail(st, QC_DEMAND, "--require-integer: %zu op%s stay%s in float: %s", count, count == 1 ? "" : "s",
+                   count == 1 ? "s" : "", list);
+}
+
 static bool count_ops(struct qc_job *j, struct qc_status *st)
 {
     struct qc_json *floats = qc_json_array();
@@ -208,20 +224,8 @@ static bool count_ops(struct qc_job *j, struct qc_status *st)
     const bool ok = qc_float_ops(floats, &quantized, j->best->network, NULL, st);
     qc_json_put(j->r.record, "quantized_ops %zu", quantized);
     qc_json_set(j->r.record, "float_ops", floats);
-    if (!ok) return false;
-    char list[1500] = "";
-    const struct qc_json *all = qc_json_get(j->r.record, "float_ops");
-    const size_t count = qc_json_size(all);
-    size_t at = 0;
-    if (!j->setup->options->graph.require_integer || !count) return true;
-    for (size_t i = 0; i < count && at + 100 < sizeof list; i++) {
-        const struct qc_json *f = qc_json_at(all, i);
-        qc_text(list + at, (unsigned)(sizeof list - at), "%s'%.60s' (%s: %s)", i ? ", " : "",
-                qc_json_find_text(f, "name"), qc_json_find_text(f, "op"), qc_json_find_text(f, "reason"));
-        at += strlen(list + at);
-    }
-    return qc_fail(st, QC_DEMAND, "--require-integer: %zu op%s stay%s in float: %s", count, count == 1 ? "" : "s",
-                   count == 1 ? "s" : "", list);
+    return ok &&
+           (!j->setup->options->graph.require_integer || require_integer(qc_json_get(j->r.record, "float_ops"), st));
 }
 
 /* Widens layers if outputs have lost too much; the report then has the figures of the changed network. */

@@ -119,6 +119,29 @@ static void take(struct qc_network *net, struct qc_graph *g)
     net->rounded = g;
 }
 
+/* Drops the second moments, which need most memory, unless networks may be made again: for a demand, for advice that is
+   asked for, or if moments are small for advice and changes that cost nothing. */
+static void drop_moments(struct qc_network *net)
+{
+    /* Networks of small models are made again in seconds. Their moments lie in a temporary file (a detector of 12 MB:
+       340 MB); to keep those of a ViT-B costs ten times the time and twice the memory. */
+    static const size_t small_model = (size_t)32 << 20, most[] = {(size_t)128 << 20, (size_t)1 << 30};
+    const size_t small = most[net->setup->model.graph->budget.model_bytes <= small_model];
+    const struct qc_options *o = net->scheme.options;
+    const struct qc_collection *c = net->evidence->statistics;
+    if (qc_options_repeats(o) || qc_has_statistics(net->setup->in) || net->setup->in->team ||
+        qc_collection_is_shared(c))
+        return;
+    const bool searches = o->method.advice == QC_ADVISE_AUTO || o->method.effort != QC_EFFORT_LOW;
+    if (o->method.advice == QC_ADVISE_ON ||
+        (searches && qc_memory_ample(net) && qc_second_moments_bytes(c->second_moments) <= small))
+        return;
+    qc_second_moments_free(net->evidence->statistics->second_moments);
+    net->evidence->statistics->second_moments = NULL;
+    net->evidence->moments_dropped = true;
+    net->scheme.calibration.second_moments = NULL;
+}
+
 bool qc_network_settle(struct qc_network *net, struct qc_status *st)
 {
     /* Tie tables, which the file of another runtime than ONNX Runtime has twice (qc_lower_options), and shorten biases.
@@ -153,25 +176,7 @@ bool qc_network_settle(struct qc_network *net, struct qc_status *st)
                 "%zu of %zu output channels of weights are rounded to nearest, or their biases corrected in part; "
                 "otherwise accumulators of %u bits could overflow",
                 bounded, outputs, net->scheme.settings->plan.accumulator.bits);
-    /* Drop the second moments, which need most memory, unless networks may be made again: for a demand, for advice that
-       is asked for, or if moments are small for advice and changes that cost nothing. */
-    /* Networks of small models are made again in seconds. Their moments lie in a temporary file (a detector of 12 MB:
-       340 MB); to keep those of a ViT-B costs ten times the time and twice the memory. */
-    static const size_t small_model = (size_t)32 << 20, most[] = {(size_t)128 << 20, (size_t)1 << 30};
-    const size_t small = most[net->setup->model.graph->budget.model_bytes <= small_model];
-    const struct qc_options *o = net->scheme.options;
-    const struct qc_collection *c = net->evidence->statistics;
-    if (qc_options_repeats(o) || qc_has_statistics(net->setup->in) || net->setup->in->team ||
-        qc_collection_is_shared(c))
-        return true;
-    const bool searches = o->method.advice == QC_ADVISE_AUTO || o->method.effort != QC_EFFORT_LOW;
-    if (o->method.advice == QC_ADVISE_ON ||
-        (searches && qc_memory_ample(net) && qc_second_moments_bytes(c->second_moments) <= small))
-        return true;
-    qc_second_moments_free(net->evidence->statistics->second_moments);
-    net->evidence->statistics->second_moments = NULL;
-    net->evidence->moments_dropped = true;
-    net->scheme.calibration.second_moments = NULL;
+    drop_moments(net);
     return true;
 }
 
