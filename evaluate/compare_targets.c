@@ -26,17 +26,6 @@ static bool options_of(struct qc_options *q, const struct qc_options *o, const c
     return true;
 }
 
-/* Returns an option as a text, of a list its elements with commas. */
-static const char *text_of_target(const struct qc_json *options, const char *key, struct qc_arena *a,
-                                  struct qc_status *st)
-{
-    const struct qc_json *v = qc_json_get(options, key);
-    const char *text = qc_json_text(v) ? qc_json_text(v) : "";
-    for (size_t i = 0; text && i < qc_json_size(v); i++)
-        text = qc_arena_printf(a, st, "%s%s%s", text, i ? "," : "", qc_json_text(qc_json_at(v, i)));
-    return text && !*text && strcmp(key, "rounding") == 0 ? "onnx" : text;
-}
-
 /* Returns the effective options, the target's traits, and how much is in integers. */
 static struct qc_json *conventions(const char *name, const struct qc_options *q, const struct qc_json *record,
                                    struct qc_status *st)
@@ -47,8 +36,13 @@ static struct qc_json *conventions(const char *name, const struct qc_options *q,
     const struct qc_target *t = q->graph.runs_on;
     struct qc_json *options = qc_options_json(q), *o = QC_JSON("target %s", name);
     char count[2][32];
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        qc_json_set(o, keys[i], qc_json_string(text_of_target(options, keys[i], q->arena, st)));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const struct qc_json *v = qc_json_get(options, keys[i]);
+        const char *text = qc_json_text(v) ? qc_json_text(v) : "";
+        for (size_t k = 0; text && k < qc_json_size(v); k++) /* a list: its elements with commas */
+            text = qc_arena_printf(q->arena, st, "%s%s%s", text, k ? "," : "", qc_json_text(qc_json_at(v, k)));
+        qc_json_set(o, keys[i], qc_json_string(text && !*text && strcmp(keys[i], "rounding") == 0 ? "onnx" : text));
+    }
     qc_json_free(options);
     qc_json_put(o, "scales %s results %s biases %s", t->power_of_two ? "powers of two" : "any",
                 t->float_results ? "float unless read as integers" : "stored", biases[t->bias]);

@@ -140,7 +140,7 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
         ok = print_metrics_json(all, o->operands.count, w, o, st);
     else if (!o->quiet)
         print_metrics(all, o->operands.count, o->job.data.file);
-    if (!o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+    qc_warnings_print(w, o);
 out:
     qc_progress_bar_free(progress);
     qc_warnings_free(w);

@@ -126,14 +126,6 @@ static bool check_outputs(const struct outputs *to, struct qc_arena *a, struct q
     return qc_output_check(folder, st);
 }
 
-/* *out: the folder of the output, which needs free space in any case. */
-static bool scratch_folder(const char **out, const struct qc_cli_options *o, struct qc_status *st)
-{
-    const char *slash = o->output ? strrchr(o->output, '/') : NULL;
-    *out = slash ? qc_arena_strndup(o->job.arena, o->output, (size_t)(slash - o->output) + 1, st) : NULL;
-    return !slash || *out;
-}
-
 /* Adds the models that were written to the error message. */
 static bool tell_written(const struct outputs *to, size_t count, struct qc_status *st)
 {
@@ -144,15 +136,6 @@ static bool tell_written(const struct outputs *to, size_t count, struct qc_statu
     return count ? qc_where(st, "%s %s written, the rest is not", names, count == 1 ? "is" : "are") : false;
 }
 
-/* Writes a configuration for the next job, unless nothing is quantized, which no job would accept. */
-static bool write_placement(const struct qc_json *record, const struct outputs *to, struct qc_status *st)
-{
-    const struct qc_json *placement = qc_json_find(record, "timing.benchmark.placement");
-    QC_FREED char *text = placement ? qc_json_print(placement, 2) : NULL;
-    if (!placement) return true;
-    return text ? qc_file_write(to->placement, text, strlen(text), st) : qc_fail_memory(st, 1);
-}
-
 static bool report_job(struct qc_job *j, const struct outputs *to, size_t written, const struct qc_cli_options *o,
                        struct qc_status *st)
 {
@@ -160,7 +143,11 @@ static bool report_job(struct qc_job *j, const struct outputs *to, size_t writte
     struct qc_json *json = NULL;
     if (!qc_job_record(&json, j, st)) return false;
     const struct qc_json *latency = qc_json_find(json, "timing.benchmark");
-    bool ok = (!written || write_placement(json, to, st)) && (!folder || qc_job_write_report(j, json, folder, st));
+    /* A configuration for the next job, unless nothing is quantized, which no job would accept. */
+    const struct qc_json *placement = written ? qc_json_find(latency, "placement") : NULL;
+    QC_FREED char *text = placement ? qc_json_print(placement, 2) : NULL;
+    bool ok = !placement || (text ? qc_file_write(to->placement, text, strlen(text), st) : qc_fail_memory(st, 1));
+    ok = ok && (!folder || qc_job_write_report(j, json, folder, st));
     if (!ok) tell_written(to, written, st);
     if (ok && !o->quiet && !o->json && (ok = qc_print_summary(json, folder != NULL, st))) {
         if (folder) qc_say("report      %s\n", folder);
@@ -186,11 +173,14 @@ static bool write_files(struct qc_job *j, const struct outputs *to, const struct
     return met;
 }
 
-/* Names the given output files for commands that the report proposes. */
-static bool output_words(struct qc_job_inputs *in, const struct qc_cli_options *o, struct qc_status *st)
+/* Names the given output files for commands that the report proposes. Temporary files go into the folder of the output,
+   which needs free space in any case. */
+static bool name_outputs_of_job(struct qc_job_inputs *in, const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_arena *a = o->job.arena;
     struct qc_text_list words = {.count = 0};
+    const char *slash = o->output ? strrchr(o->output, '/') : NULL;
+    if (slash && !(in->scratch = qc_arena_strndup(a, o->output, (size_t)(slash - o->output) + 1, st))) return false;
     const char *output = o->output ? qc_arena_printf(a, st, "--output=%s", o->output) : NULL,
                *report = !o->report    ? NULL
                          : !*o->report ? "--no-report"
@@ -212,16 +202,15 @@ bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
     struct outputs to = {0};
     struct qc_file_list outputs = {0};
     in.team = o->team;
-    bool ok = dump_check(o, st) && output_words(&in, o, st) && scratch_folder(&in.scratch, o, st) &&
-              qc_progress_bar_new(&bar, o, st) && name_outputs(&to, o, st) &&
-              qc_outputs_apart(&outputs, to.models, to.count, to.folder, o, st);
+    bool ok = dump_check(o, st) && name_outputs_of_job(&in, o, st) && qc_progress_bar_new(&bar, o, st) &&
+              name_outputs(&to, o, st) && qc_outputs_apart(&outputs, to.models, to.count, to.folder, o, st);
     listener.progress = bar;
     in.model.outputs = outputs.items;
     in.model.output_count = outputs.count;
     ok = ok && qc_job_new(&j, &o->job, &in, &listener, st) && check_outputs(&to, o->job.arena, st) &&
          qc_job_run(j, st) && write_files(j, &to, o, st);
     if (ok) qc_job_done(j);
-    if (j && !o->quiet) qc_warnings_print(qc_job_warnings(j), o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+    if (j) qc_warnings_print(qc_job_warnings(j), o);
     qc_job_free(j);
     qc_progress_bar_free(bar);
     return ok;

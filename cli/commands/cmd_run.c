@@ -34,9 +34,11 @@ static bool store_output(void *user, const struct qc_unit *at, struct qc_runner 
     return true;
 }
 
-static bool open_writer(struct job *j, struct qc_status *st)
+/* Runs all samples and writes their outputs. */
+static bool stream(struct job *j, struct qc_status *st)
 {
     const struct qc_graph *g = j->run.model.graph;
+    if (!qc_model_run_plan(&j->run, &j->settings, j->arena, st)) return false;
     struct qc_writer_output *outputs = QC_NEW_ARRAY(j->arena, struct qc_writer_output, g->output_count, st);
     j->types = QC_NEW_ARRAY(j->arena, enum qc_dtype, g->output_count, st);
     if (!outputs || !j->types) return false;
@@ -45,12 +47,7 @@ static bool open_writer(struct job *j, struct qc_status *st)
         outputs[k].dtype = qc_value(g, g->outputs[k].value)->type.dtype;
     }
     return qc_writer_open(&j->writer, j->o->output, outputs, g->output_count, qc_dataset_batch(j->run.data),
-                          j->o->compress, st);
-}
-
-static bool stream(struct job *j, struct qc_status *st)
-{
-    return qc_model_run_plan(&j->run, &j->settings, j->arena, st) && open_writer(j, st) &&
+                          j->o->compress, st) &&
            qc_model_run_units(&j->run, store_output, j, j->settings.plan.accumulator.bits, j->progress, j->warnings,
                               st) &&
            qc_writer_commit(j->writer, st);
@@ -118,7 +115,7 @@ bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
                (double)samples / (j.run.seconds > 0 ? j.run.seconds : 1e-9), j.run.workers, qc_plural(j.run.workers));
         qc_say("wrote    %s\n", j.o->output);
     }
-    if (!o->quiet) qc_warnings_print(j.warnings, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+    qc_warnings_print(j.warnings, o);
 out:
     qc_writer_free(j.writer);
     qc_model_run_close(&j.run);
