@@ -13,42 +13,6 @@
 #include "rewrite/passes/simulate.h"
 #include "simq/plan/plan.h"
 
-/* Returns the outputs of a group that can be compensated. The third gate of a GRU multiplies R by the reset state,
-   which is no output of the operator. */
-static size_t fitted(const struct qc_node *n, const struct qc_second_moments_layer *m,
-                     enum qc_second_moments_recurrent which)
-{
-    const bool reset = n->op == QC_OP_GRU && which == QC_MOMENTS_STATE && !qc_attr_int(n, "linear_before_reset", 0);
-    const size_t per = m->outputs / m->groups;
-    return reset ? per / 3 * 2 : per;
-}
-
-/* Fills in a weight of a recurrent node as a layer. Returns false if there is no such layer. u, moments and result are
-   borrowed. */
-static bool make_recurrent_layers(struct qc_round_weights_layer *l, const struct qc_uses *u, qc_id node,
-                                  enum qc_second_moments_recurrent which, const struct qc_second_moments *moments,
-                                  struct qc_rounded_weights *result)
-{
-    const struct qc_graph *g = u->graph;
-    const struct qc_node *n = &g->nodes[node];
-    const qc_id weight = qc_second_moments_recurrent_weight(g, n, which);
-    const struct qc_second_moments_layer *m = qc_second_moments_of_recurrent(moments, node, which);
-    if (!weight || !m) return false;
-    *l = (struct qc_round_weights_layer){.g = g,
-                                         .uses = u,
-                                         .node = node,
-                                         .moments = m,
-                                         .at = which == QC_MOMENTS_INPUT ? QC_RECURRENT_W : QC_RECURRENT_R,
-                                         .recurrent = true,
-                                         .fitted = fitted(n, m, which),
-                                         .weight = qc_constant_of(g, qc_quantized_constant(g, weight)),
-                                         .qparams = &g->qparams_of[g->values[weight].type.qparams],
-                                         .result = result};
-    l->scales = qc_scale_layout_of(l->qparams, &g->values[weight].type.shape, g->values[weight].type.axis);
-    *result = (struct qc_rounded_weights){.quantizer = g->values[weight].type.qparams, .name = l->qparams->name};
-    return true;
-}
-
 /* Adds the new integers of the weight that an affine value of the old graph holds. */
 static qc_id add_rounded(struct qc_rebuild *b, const struct qc_round_weights_layer *l, qc_id weight,
                          struct qc_status *st)
@@ -217,11 +181,6 @@ static const char *why_never(const struct qc_round_weights_layer *l, const struc
     return qc_readers(l->uses, n->inputs[l->at]).count > 1 ? "it is used by more than one operator" : NULL;
 }
 
-static const char *why_not(const struct qc_round_weights_layer *l, const struct qc_node *n)
-{
-    return l->qparams->state == QC_QPARAMS_BOUND ? why_never(l, n) : "it is not quantized";
-}
-
 /* Returns true if only the weights are quantized: the layer reads real numbers. */
 static bool reads_real(const struct qc_graph *g, const struct qc_node *n)
 {
@@ -268,12 +227,36 @@ static bool add_rounded_layer(struct qc_weight_rounder *r, qc_id id)
     return true;
 }
 
+/* Adds the weights of a recurrent node as layers. */
 static void add_recurrent(struct qc_weight_rounder *r, qc_id id)
 {
-    for (int k = 0; k < QC_MOMENTS_RECURRENT; k++)
-        if (make_recurrent_layers(&r->layers[r->count], &r->uses, id, (enum qc_second_moments_recurrent)k,
-                                  r->second_moments, &r->result->layers[r->count]))
-            r->of_recurrent[k][id] = ++r->count;
+    const struct qc_graph *g = r->g;
+    const struct qc_node *n = &g->nodes[id];
+    for (int k = 0; k < QC_MOMENTS_RECURRENT; k++) {
+        const enum qc_second_moments_recurrent which = (enum qc_second_moments_recurrent)k;
+        const qc_id weight = qc_second_moments_recurrent_weight(g, n, which);
+        const struct qc_second_moments_layer *m = qc_second_moments_of_recurrent(r->second_moments, id, which);
+        if (!weight || !m) continue;
+        const struct qc_type *type = &g->values[weight].type;
+        const size_t per = m->outputs / m->groups;
+        /* The third gate of a GRU multiplies R by the reset state, which is no output of the operator: it cannot be
+           compensated. */
+        const bool reset = n->op == QC_OP_GRU && which == QC_MOMENTS_STATE && !qc_attr_int(n, "linear_before_reset", 0);
+        struct qc_round_weights_layer *l = &r->layers[r->count];
+        *l = (struct qc_round_weights_layer){.g = g,
+                                             .uses = &r->uses,
+                                             .node = id,
+                                             .moments = m,
+                                             .at = which == QC_MOMENTS_INPUT ? QC_RECURRENT_W : QC_RECURRENT_R,
+                                             .recurrent = true,
+                                             .fitted = reset ? per / 3 * 2 : per,
+                                             .weight = qc_constant_of(g, qc_quantized_constant(g, weight)),
+                                             .qparams = &g->qparams_of[type->qparams],
+                                             .result = &r->result->layers[r->count]};
+        l->scales = qc_scale_layout_of(l->qparams, &type->shape, type->axis);
+        *l->result = (struct qc_rounded_weights){.quantizer = type->qparams, .name = l->qparams->name};
+        r->of_recurrent[k][id] = ++r->count;
+    }
 }
 
 static bool new_corrected_bias(qc_id *out, struct qc_rebuild *b, const struct qc_round_weights_layer *l, qc_id product,
@@ -353,15 +336,6 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer
     return (b->map[n->outputs] = qc_graph_add_like(b->to, g, n, &with, st)) != 0;
 }
 
-/* Returns true if the product has bound parameters in the new graph and the layer needs a bias; else there is nothing
-   to correct. A product of another part of the graph has the parameters of the whole graph. */
-static bool is_on(const struct qc_rebuild *b, const struct qc_round_weights_layer *l)
-{
-    const qc_id v = l->g->nodes[l->node].outputs, s = l->g->values[v].type.qparams;
-    const struct qc_qparams *p = &(b->map[v] ? b->to : l->g)->qparams_of[s];
-    return s && p->kind == QC_QPARAMS_PRODUCT && p->state == QC_QPARAMS_BOUND && wants_bias(l, p);
-}
-
 bool qc_weight_rounder_copy(bool *copied, struct qc_rebuild *b, const struct qc_weight_rounder *r, qc_id node,
                             struct qc_status *st)
 {
@@ -379,16 +353,15 @@ bool qc_weight_rounder_copy(bool *copied, struct qc_rebuild *b, const struct qc_
     const size_t at = r->by_node[node] ? r->by_node[node] : r->behind[node];
     const struct qc_round_weights_layer *l = at ? &r->layers[at - 1] : NULL;
     const bool itself = r->by_node[node] != 0;
-    *copied = l && l->rounded && (itself || (l->result->bias_corrected && is_on(b, l)));
+    *copied = l && l->rounded && (itself || l->result->bias_corrected);
+    if (*copied && !itself) {
+        /* If the product has no bound parameters in the new graph, or needs no bias, there is nothing to correct. A
+           product of another part of the graph has the parameters of the whole graph. */
+        const qc_id v = r->g->nodes[l->node].outputs, s = r->g->values[v].type.qparams;
+        const struct qc_qparams *p = &(b->map[v] ? b->to : r->g)->qparams_of[s];
+        *copied = s && p->kind == QC_QPARAMS_PRODUCT && p->state == QC_QPARAMS_BOUND && wants_bias(l, p);
+    }
     return !*copied || (itself ? copy_layer(b, l, node, st) : shift_behind(b, l, st));
-}
-
-/* Returns true for nodes that only quantize a constant, or dequantize and reshape it. */
-static bool is_constant_layers(const struct qc_graph *g, const struct qc_node *n)
-{
-    if (n->op == QC_OP_Reshape) n = qc_node_of(g, n->inputs[0]);
-    const struct qc_node *q = n && n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : n;
-    return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]);
 }
 
 /* Makes the graph with new constants; weights that are no layers are rounded to nearest. */
@@ -398,10 +371,12 @@ static bool rebuild(struct qc_graph **out, const struct qc_weight_rounder *r, st
     struct qc_graph *rounded = NULL;
     bool ok = qc_rebuild_begin(&b, r->g, st), copied;
     for (qc_id id = 1; ok && id <= r->nodes; id++) {
-        const struct qc_node *n = &r->g->nodes[id];
+        /* Constants, and nodes that only quantize one, or dequantize and reshape it, are copied where they are used. */
+        const struct qc_node *n = &r->g->nodes[id], *q = n->op == QC_OP_Reshape ? qc_node_of(r->g, n->inputs[0]) : n;
+        if (q && q->op == QC_OP_Dequantize) q = qc_node_of(r->g, q->inputs[0]);
+        const bool constant = q && q->op == QC_OP_Quantize && qc_constant_of(r->g, q->inputs[0]);
         ok = qc_weight_rounder_copy(&copied, &b, r, id, st);
-        if (ok && !copied && !is_constant_layers(r->g, n))
-            ok = qc_rebuild_node(&b, id, st) != 0; /* constants are copied where they are used */
+        if (ok && !copied && !constant) ok = qc_rebuild_node(&b, id, st) != 0;
     }
     ok = ok && qc_rebuild_finish(&rounded, &b, st) &&
          qc_store_weights(out, rounded, r->options.settings->memory_limit ? QC_FORMS_NOT_KEPT : QC_FORMS_KEPT,
@@ -480,26 +455,23 @@ bool qc_weight_rounder_can_cross(const struct qc_weight_rounder *r, qc_id node, 
            qc_round_weights_can_cross(&r->layers[r->by_node[node] - 1], r->options.cross_all, share);
 }
 
-/* Prepares new scales for weights in blocks, which may change: no other parameters depend on them. */
-static bool new_scales(struct qc_round_weights_layer *l, struct qc_status *st)
-{
-    const size_t bytes = l->qparams->count * sizeof *l->new_scale;
-    if (!l->quantized || !l->quantized->paired || !l->qparams->block) return true;
-    if (l->qparams->format || qc_qparams_levels(l->qparams).mantissa)
-        return true; /* only some scales are representable */
-    if (!(l->new_scale = malloc(bytes))) return qc_fail_memory(st, bytes);
-    memcpy(l->new_scale, l->qparams->scale, bytes);
-    return true;
-}
-
 bool qc_weight_rounder_solve(struct qc_weight_rounder *r, qc_id node, const struct qc_second_moments *quantized,
                              struct qc_status *st)
 {
     const double t0 = qc_seconds();
     struct qc_round_weights_layer *l = &r->layers[r->by_node[node] - 1];
     l->quantized = quantized ? qc_second_moments_of(quantized, NULL, node) : NULL;
-    const bool ok = (new_scales(l, st) && qc_round_weights_solve(l, &r->options, r->options.settings->workers, st)) ||
-                    qc_where(st, "weight '%s'", l->result->name);
+    const struct qc_qparams *q = l->qparams;
+    bool ok = true;
+    /* Scales of blocks may change: no other parameters depend on them. Of a format or of float levels, only some scales
+       are representable. */
+    if (l->quantized && l->quantized->paired && q->block && !q->format && !qc_qparams_levels(q).mantissa) {
+        const size_t bytes = q->count * sizeof *l->new_scale;
+        ok = (l->new_scale = malloc(bytes)) || qc_fail_memory(st, bytes);
+        if (ok) memcpy(l->new_scale, q->scale, bytes);
+    }
+    ok = (ok && qc_round_weights_solve(l, &r->options, r->options.settings->workers, st)) ||
+         qc_where(st, "weight '%s'", l->result->name);
     r->seconds += qc_seconds() - t0;
     return ok;
 }
@@ -556,7 +528,10 @@ static void list_layers(struct solving *s)
     struct qc_weight_rounder *r = s->r;
     for (size_t i = 0; i < r->count; i++) {
         struct qc_round_weights_layer *l = &r->layers[i];
-        if (!l->moments || l->rounded || (l->result->reason = why_not(l, &r->g->nodes[l->node]))) continue;
+        if (!l->moments || l->rounded) continue;
+        l->result->reason =
+            l->qparams->state == QC_QPARAMS_BOUND ? why_never(l, &r->g->nodes[l->node]) : "it is not quantized";
+        if (l->result->reason) continue;
         s->layers[s->count++] = l;
         s->weights += l->weight->bytes;
         s->kept += qc_graph_held_bytes(r->g, l->weight->bytes);
