@@ -82,27 +82,6 @@ struct fit {
     const float **before; /* the original ones */
 };
 
-static bool find_narrow_layers(struct fit *f, struct qc_status *st)
-{
-    const struct qc_graph *g = f->g;
-    f->layers = QC_NEW_ARRAY(f->c->arena, struct layer, g->node_count, st);
-    f->scale = QC_NEW_ARRAY(f->c->arena, float *, g->qparams_count + 1, st);
-    f->before = QC_NEW_ARRAY(f->c->arena, const float *, g->qparams_count + 1, st);
-    if (!f->layers || !f->scale || !f->before) return false;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        struct layer *l = &f->layers[f->layer_count];
-        if (!qc_sum_layer_of(&l->sums, g, id)) continue;
-        f->layer_count++;
-        const qc_id quantizer = l->sums.quantizer;
-        const struct qc_qparams *w = l->sums.qparams;
-        if (f->scale[quantizer]) continue;
-        f->before[quantizer] = qc_arena_dup(f->c->arena, w->scale, w->count, sizeof *w->scale, st);
-        f->scale[quantizer] = qc_arena_dup(f->c->arena, w->scale, w->count, sizeof *w->scale, st);
-        if (!f->scale[quantizer] || !f->before[quantizer]) return false;
-    }
-    return true;
-}
-
 /* ------------------------------------------------- proofs */
 
 static double bound_accumulator(const struct layer *l, size_t channel, float scale)
@@ -236,7 +215,21 @@ bool qc_fit_accumulators(struct qc_calibration *c, struct qc_graph *g, const str
 {
     struct fit f = {.c = c, .g = g, .settings = settings, .limit = qc_sum_limit(settings->plan.accumulator.bits)};
     struct qc_overflows seen = {0};
-    if (!find_narrow_layers(&f, st)) return false;
+    f.layers = QC_NEW_ARRAY(c->arena, struct layer, g->node_count, st);
+    f.scale = QC_NEW_ARRAY(c->arena, float *, g->qparams_count + 1, st);
+    f.before = QC_NEW_ARRAY(c->arena, const float *, g->qparams_count + 1, st);
+    if (!f.layers || !f.scale || !f.before) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        struct layer *l = &f.layers[f.layer_count];
+        if (!qc_sum_layer_of(&l->sums, g, id)) continue;
+        f.layer_count++;
+        const qc_id quantizer = l->sums.quantizer;
+        const struct qc_qparams *w = l->sums.qparams;
+        if (f.scale[quantizer]) continue;
+        f.before[quantizer] = qc_arena_dup(c->arena, w->scale, w->count, sizeof *w->scale, st);
+        f.scale[quantizer] = qc_arena_dup(c->arena, w->scale, w->count, sizeof *w->scale, st);
+        if (!f.scale[quantizer] || !f.before[quantizer]) return false;
+    }
     for (size_t i = 0; i < f.layer_count; i++) decide(&f, &f.layers[i]);
     if (!bind_accumulator(&f, st)) return false;
     for (int pass = 0; data && pass <= PASSES; pass++) {

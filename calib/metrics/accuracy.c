@@ -6,12 +6,6 @@
 
 #include "base/clock.h"
 
-/* Returns true if the data set has labels or a target, opened with options.truth. */
-static bool is_possible(const struct qc_dataset *data)
-{
-    return qc_dataset_label_count(data) || qc_dataset_target_elements(data);
-}
-
 static bool largest_label(int64_t *out, const struct qc_scoring *s, struct qc_status *st)
 {
     int64_t *labels = malloc(qc_scoring_truth_bytes(s));
@@ -119,7 +113,7 @@ bool qc_scoring_begin(struct qc_scoring *out, const struct qc_graph *g, struct q
 {
     struct qc_scoring s = {.data = data, .label_count = qc_dataset_label_count(data), .peak = 1};
     const int64_t *dims;
-    if (!is_possible(data))
+    if (!s.label_count && !qc_dataset_target_elements(data))
         return qc_fail(st, QC_BAD_INPUT, "%s: has neither a data set 'labels' nor 'target' to measure accuracy with",
                        qc_dataset_file(data));
     s.by_position = qc_dataset_units(data) > 0 && qc_dataset_label_dims(&dims, data, 0) > 0;
@@ -210,17 +204,6 @@ static bool score_labels(struct qc_score *t, const float *scores, const int64_t 
     return true;
 }
 
-static void score_target(struct qc_score *t, const float *y, const float *target, size_t count, double peak)
-{
-    for (size_t i = 0; i < count; i++) {
-        const double v = (double)y[i], to = (double)target[i], clamped = (v < 0 ? 0 : v > peak ? peak : v) - to;
-        t->plain += (v - to) * (v - to);
-        t->clamped += clamped * clamped;
-        t->outside += !(to >= 0 && to <= peak);
-    }
-    t->elements = count;
-}
-
 /* Returns the dequantized numbers, owned by the caller (free); NULL if memory is out. */
 static float *real_numbers(const struct qc_view *y, const struct qc_scoring *s, struct qc_status *st)
 {
@@ -251,9 +234,20 @@ bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const str
     if (!ok)
         qc_fail(st, QC_BAD_INPUT, "output '%s' has %zu values, but the %s need %zu", s->output_name, n,
                 labels ? "labels" : "values of target", wanted);
-    else if (!labels)
-        score_target(out, scores, truth, target, s->peak);
-    else
+    else if (!labels) {
+        const float *target_values = truth;
+        for (size_t i = 0; i < target; i++) {
+            const double v = (double)scores[i], to = (double)target_values[i],
+                         clamped = (v < 0         ? 0
+                                    : v > s->peak ? s->peak
+                                                  : v) -
+                                   to;
+            out->plain += (v - to) * (v - to);
+            out->clamped += clamped * clamped;
+            out->outside += !(to >= 0 && to <= s->peak);
+        }
+        out->elements = target;
+    } else
         ok = score_labels(out, scores, truth, s, unit, st);
     free(real);
     return ok || qc_where(st, "%s: sample %llu", qc_dataset_file(s->data),

@@ -191,21 +191,17 @@ static bool finish_compared_unit(void *user, const struct qc_unit *at, struct qc
     return true;
 }
 
-static bool known_keys(struct qc_known_outputs *known, const uint64_t *keys, size_t units)
-{
-    for (size_t u = 0; u < units; u++)
-        if (!keys || !keys[u] || !qc_known_outputs_find(known, keys[u])) return false;
-    return true;
-}
-
 static bool run_output_errors(const struct erring *e, uint64_t *keys, const struct qc_dataset *data,
                               const struct qc_settings *settings, struct qc_status *st)
 {
     const struct qc_plan_options real = {.rounding = QC_CONTRACT_ONNX};
     struct qc_plan *plans[PLANS] = {NULL};
+    bool known = true;
+    for (size_t u = 0; known && u < qc_dataset_units(data); u++)
+        known = keys && keys[u] && qc_known_outputs_find(e->known, keys[u]);
     struct qc_stream stream = {.data = data,
                                .input_count = e->real->input_count,
-                               .plan_count = known_keys(e->known, keys, qc_dataset_units(data)) ? REAL : PLANS,
+                               .plan_count = known ? REAL : PLANS,
                                .keyed = true,
                                .keys = keys,
                                .skips = skips_known_unit,

@@ -52,18 +52,6 @@ static qc_id shifted(const struct qc_graph *g, const struct qc_node *n)
                                                                                                          : 0;
 }
 
-/* Returns the number of inputs that are not constant; 0 if the place of one is unknown: only the last may have a free
-   size along the axis. */
-static size_t count_parts(const struct qc_graph *g, const struct qc_node *n, int axis)
-{
-    size_t parts = 0;
-    for (unsigned i = 0; i < n->input_count; i++) {
-        if (i + 1 < n->input_count && g->values[n->inputs[i]].type.shape.dim[axis] < 0) return 0;
-        parts += qc_constant_of(g, n->inputs[i]) == NULL;
-    }
-    return parts;
-}
-
 static bool divide_join(struct dividing *d, const struct qc_node *n, const struct place axes[QC_RANK_MAX],
                         const struct qc_output_part *part)
 {
@@ -72,7 +60,12 @@ static bool divide_join(struct dividing *d, const struct qc_node *n, const struc
     const int64_t given = qc_attr_int(n, "axis", 0);
     const int along = (int)(given < 0 ? given + shape->rank : given);
     if (along < 0 || along >= shape->rank || axes[along].axis < 0) return false;
-    size_t parts = count_parts(g, n, along);
+    size_t parts = 0;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        /* the place of a part behind one with a free size is unknown */
+        if (i + 1 < n->input_count && g->values[n->inputs[i]].type.shape.dim[along] < 0) return false;
+        parts += qc_constant_of(g, n->inputs[i]) == NULL;
+    }
     if (!parts || d->count - d->begin + d->reserved + parts > QC_OUTPUT_PARTS) return false;
     const int to = axes[along].axis;
     int64_t at = part->first[to];

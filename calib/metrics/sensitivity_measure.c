@@ -25,20 +25,18 @@ double qc_effect_sqnr_db(double noise)
     return -10 * log10(noise);
 }
 
-static qc_id first_dequantized(const struct qc_uses *u, qc_id value)
-{
-    const struct qc_use_list readers = qc_readers(u, value);
-    for (size_t i = 0; i < readers.count; i++)
-        if (u->graph->nodes[readers.of[i].node].op == QC_OP_Dequantize)
-            return u->graph->nodes[readers.of[i].node].outputs;
-    return 0;
-}
-
 const char *qc_layer_name(const struct qc_uses *u, qc_id node)
 {
     const struct qc_node *n = &u->graph->nodes[node];
     qc_id value = n->outputs;
-    for (qc_id v = value; v && !u->graph->values[value].name; v = first_dequantized(u, value)) value = v;
+    for (qc_id next = value; next && !u->graph->values[value].name;) {
+        value = next;
+        const struct qc_use_list readers = qc_readers(u, next);
+        next = 0;
+        for (size_t i = 0; !next && i < readers.count; i++)
+            if (u->graph->nodes[readers.of[i].node].op == QC_OP_Dequantize)
+                next = u->graph->nodes[readers.of[i].node].outputs;
+    }
     const char *result = u->graph->values[value].name;
     return n->name && *n->name ? n->name : result ? result : "";
 }
@@ -323,18 +321,6 @@ static bool same_shapes(const struct qc_cut_run *r, size_t unit, size_t other)
     return true;
 }
 
-/* Finds the output to score; it is the same for all sizes. */
-static bool begin_scoring(struct qc_cut_run *r, struct qc_status *st)
-{
-    struct qc_plan *plan = NULL;
-    struct qc_runner *probe = NULL;
-    const bool ok = qc_stream_plan(&plan, r->g, r->data, &r->options->settings->plan, st) &&
-                    qc_runner_new(&probe, plan, st) && qc_scoring_begin(&r->scoring, r->g, probe, r->data, st);
-    qc_runner_free(probe);
-    qc_plan_free(plan);
-    return ok;
-}
-
 /* Runs the units of each size in a graph for their shapes. */
 static bool run_sizes(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
                       struct qc_arena *a, struct qc_status *st)
@@ -358,18 +344,6 @@ static bool run_sizes(struct sums *sums, struct qc_sensitivity *s, struct qc_cut
     return ok;
 }
 
-/* Measures weights alone for the layers with most noise. */
-static bool run_weights(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r,
-                        const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
-{
-    bool *chosen = QC_NEW_ARRAY(a, bool, sums->layers, st);
-    if (!chosen) return false;
-    for (size_t i = 0; i < r->options->weights_of && i < s->count; i++) chosen[s->layers[i].place] = true;
-    sums->chosen = chosen;
-    sums->first = sums->last = QC_CUT_WEIGHTS;
-    return run_sizes(sums, s, r, rounded, a, st);
-}
-
 static bool measure_effects(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
                             struct qc_status *st)
 {
@@ -377,13 +351,26 @@ static bool measure_effects(struct qc_sensitivity *s, struct qc_cut_run *r, cons
     QC_ARENA_SCOPE *a = qc_arena_new();
     size_t *order = NULL;
     struct sums sums = {.last = r->scored || r->options->weights_of ? QC_CUT_ALL : QC_CUT_WEIGHTS};
-    bool ok = (a || qc_fail_memory(st, 1)) && qc_output_parts_of(&r->parts, r->g, a, st) &&
-              (!r->scored || begin_scoring(r, st));
+    bool ok = (a || qc_fail_memory(st, 1)) && qc_output_parts_of(&r->parts, r->g, a, st);
+    if (ok && r->scored) { /* the output to score is the same for all sizes */
+        struct qc_plan *plan = NULL;
+        struct qc_runner *probe = NULL;
+        ok = qc_stream_plan(&plan, r->g, r->data, &r->options->settings->plan, st) && qc_runner_new(&probe, plan, st) &&
+             qc_scoring_begin(&r->scoring, r->g, probe, r->data, st);
+        qc_runner_free(probe);
+        qc_plan_free(plan);
+    }
     if (ok && qc_dataset_varies(r->data))
         ok = qc_order_by_size(&order, r->data, r->g->input_count, NULL, qc_dataset_units(r->data), QC_ORDER_FREE, st);
     r->order = order;
-    ok = ok && run_sizes(&sums, s, r, rounded, a, st) &&
-         (r->scored || !r->options->weights_of || run_weights(&sums, s, r, rounded, a, st));
+    ok = ok && run_sizes(&sums, s, r, rounded, a, st);
+    if (ok && !r->scored && r->options->weights_of) { /* weights alone, for the layers with most noise */
+        sums.chosen = QC_NEW_ARRAY(a, bool, sums.layers, st);
+        sums.first = sums.last = QC_CUT_WEIGHTS;
+        for (size_t i = 0; sums.chosen && i < r->options->weights_of && i < s->count; i++)
+            sums.chosen[s->layers[i].place] = true;
+        ok = sums.chosen && run_sizes(&sums, s, r, rounded, a, st);
+    }
     free(order);
     s->seconds += qc_seconds() - t0;
     return ok;

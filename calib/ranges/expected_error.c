@@ -15,13 +15,6 @@
 enum { SIZES = 256, VALUES_LEAST = 1024 };
 static const double GUMBEL = 0.7796968012336761, MOST = 2, KNOWN = 0x1p20;
 
-static size_t seen_of(const struct qc_series *s)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < s->count; i++) n += !(s->items[i].min > s->items[i].max);
-    return n;
-}
-
 static double times_further(const struct qc_series *s, double sign, double times)
 {
     double sum = 0, squares = 0, top = 0, n = 0;
@@ -51,7 +44,8 @@ void qc_widen_for_few(struct qc_range *range, const struct qc_histogram *seen, c
                       double known_lo, double known_hi)
 {
     if (!seen->tally.count || were_integers(seen)) return;
-    const size_t n = seen_of(series);
+    size_t n = 0; /* samples with values */
+    for (size_t i = 0; i < series->count; i++) n += !(series->items[i].min > series->items[i].max);
     if (!n || n >= QC_MANY_SAMPLES) return;
     const double part = fmin(1, KNOWN / (double)seen->tally.count), times = QC_MANY_SAMPLES / (double)n;
     const double lo = 1 + part * (times_further(series, -1, times) - 1),
@@ -192,15 +186,6 @@ bool qc_widen_for_unseen(struct qc_range *range, const struct qc_histogram *seen
     return ok;
 }
 
-/* Returns true if the method minimizes the squared error (mse with norm 2, or an observer of_network); *clip: its
-   factor of clipping errors. */
-static bool by_squares(double *clip, const struct qc_method *by)
-{
-    *clip = by->observer->of_network ? 1 : by->values.v[1];
-    if (by->observer->of_network) return true;
-    return strcmp(by->observer->name, "mse") == 0 && !(by->values.v[0] < 2) && !(by->values.v[0] > 2);
-}
-
 bool qc_chooser_unseen(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_method *by,
                        struct qc_status *st)
 {
@@ -210,8 +195,12 @@ bool qc_chooser_unseen(struct qc_range *range, const struct qc_chooser *k, qc_id
     if (!k->seen->extremes) return true;
     if (k->options->few)
         qc_widen_for_few(range, k->histograms[id], &k->samples[id].series, choice->known_lo, choice->known_hi);
-    struct qc_unseen what = {1, qc_qparams_levels(q), q->symmetry, choice->known_lo, choice->known_hi};
-    if (k->options->unseen && by_squares(&what.clip, by) && !range->behind &&
+    /* Methods that minimize the squared error: mse with norm 2, and observers of_network. */
+    const double norm = by->values.v[0], clip = by->observer->of_network ? 1 : by->values.v[1];
+    const bool squares =
+        by->observer->of_network || (strcmp(by->observer->name, "mse") == 0 && !(norm < 2) && !(norm > 2));
+    const struct qc_unseen what = {clip, qc_qparams_levels(q), q->symmetry, choice->known_lo, choice->known_hi};
+    if (k->options->unseen && squares && !range->behind &&
         !qc_widen_for_unseen(range, k->histograms[id], &k->samples[id].series, &what, st))
         return qc_where(st, "quantizer '%s'", q->name);
     if (range->lo < solved.lo || range->hi > solved.hi)

@@ -192,15 +192,6 @@ static bool new_judging_matrix(struct matrix *m, size_t w, bool compensate)
     return m->factor && m->panel && m->order;
 }
 
-static bool new_judging_lanes(struct lanes *l, size_t w, bool compensate)
-{
-    const size_t side = w * QC_LANES;
-    if (!(l->x = malloc((compensate ? 4 : 2) * side * sizeof *l->x))) return false;
-    l->d = l->x + side;
-    l->work = l->d + side;
-    return true;
-}
-
 bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, struct qc_status *st)
 {
     const struct qc_second_moments_layer *l = e->layer;
@@ -225,7 +216,12 @@ bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, 
     j.lanes = calloc(team.workers, sizeof *j.lanes);
     bool ok = j.errors && j.matrices && j.lanes;
     for (size_t k = 0; ok && k < matrices; k++) ok = new_judging_matrix(&j.matrices[k], w, e->settings->compensate);
-    for (size_t k = 0; ok && k < team.workers; k++) ok = new_judging_lanes(&j.lanes[k], w, e->settings->compensate);
+    for (size_t k = 0; ok && k < team.workers; k++) {
+        struct lanes *own = &j.lanes[k];
+        if (!(ok = (own->x = malloc(each)) != NULL)) break;
+        own->d = own->x + w * QC_LANES;
+        own->work = own->d + w * QC_LANES;
+    }
     if (!ok) qc_fail_memory(st, matrix + each);
     ok = ok && judge_all(&j, together, &team, st);
     if (ok) choose_least_error(ranges, &j);

@@ -88,20 +88,6 @@ void qc_crossed_keep(struct qc_crossed *c, const double *square, const size_t *o
     memcpy(c->order, order, c->w * sizeof *order);
 }
 
-/* Returns the part p of z, 0 to 1, with the least error on the held-out samples: |w e - p z x'|^2 over all rows, b =
-   E[x' e'] w. */
-static double part_of(const struct qc_crossed *c, const double *z, const double *x, double *b)
-{
-    const size_t n = c->w;
-    double errors[QC_LANES] = {0}, with = 0, of = 0;
-    memset(b, 0, n * QC_LANES * sizeof *b);
-    qc_lanes_add_up(b, n, c->held_cross, n, x, n);
-    for (size_t i = 0; i < n * QC_LANES; i++) with += b[i] * z[i];
-    qc_row_errors(errors, z, c->held_h, n);
-    for (size_t l = 0; l < QC_LANES; l++) of += errors[l];
-    return of > 0 ? fmin(fmax(with / of, 0), 1) : 0;
-}
-
 /* Solves h z = b, with h = L L' in the order of the factor: L below the diagonal, L' above it divided by its diagonal.
  */
 void qc_crossed_target(double *to, const struct qc_crossed *c, const double *x, double *scratch)
@@ -128,6 +114,17 @@ void qc_crossed_target(double *to, const struct qc_crossed *c, const double *x, 
         for (size_t l = 0; l < QC_LANES; l++) at[l] = at[l] / diagonal - sum[l];
     }
     for (size_t k = 0; k < n; k++) memcpy(to + c->order[k] * QC_LANES, y + k * QC_LANES, QC_LANES * sizeof *y);
-    const double part = c->held ? part_of(c, to, x, b) : PART_UNKNOWN;
+    double part = PART_UNKNOWN;
+    if (c->held) {
+        /* The part p of z, 0 to 1, with the least error on the held-out samples: |w e - p z x'|^2 over all rows, b =
+           E[x' e'] w. */
+        double errors[QC_LANES] = {0}, with = 0, of = 0;
+        memset(b, 0, n * QC_LANES * sizeof *b);
+        qc_lanes_add_up(b, n, c->held_cross, n, x, n);
+        for (size_t i = 0; i < n * QC_LANES; i++) with += b[i] * to[i];
+        qc_row_errors(errors, to, c->held_h, n);
+        for (size_t l = 0; l < QC_LANES; l++) of += errors[l];
+        part = of > 0 ? fmin(fmax(with / of, 0), 1) : 0;
+    }
     for (size_t i = 0; i < n * QC_LANES; i++) to[i] = x[i] + part * to[i];
 }
