@@ -145,8 +145,7 @@ static bool solve_plugin(struct qc_range *out, const struct qc_statistics *s, co
                        "plugin '%s': finish gave the range [%g, %g]; it must be finite, the lower end first", o->name,
                        range[0], range[1]);
     *out = limits;
-    if (range[0] > out->lo) out->lo = range[0] < 0 ? range[0] : 0;
-    if (range[1] < out->hi) out->hi = range[1] > 0 ? range[1] : 0;
+    qc_range_cut(out, range[0], range[1]);
     return true;
 }
 

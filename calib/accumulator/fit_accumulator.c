@@ -113,17 +113,6 @@ static float channel_scale(const struct fit *f, const struct layer *l, size_t ch
     return f->scale[l->sums.quantizer][count > 1 ? channel % count : 0];
 }
 
-/* Decides whether a layer is proven or bounded by the sums seen. */
-static void decide(const struct fit *f, struct layer *l)
-{
-    const size_t channels = l->sums.channels;
-    l->seen = l->sums.axis < 0 || f->settings->bound == QC_BOUND_SEEN;
-    for (size_t c = 0; f->settings->bound == QC_BOUND_AUTO && !l->seen && c < channels; c++) {
-        const float was = channel_scale(f, l, c);
-        l->seen = (double)proven_scale(f, l, c, was) > PROOF_MAX * (double)was;
-    }
-}
-
 /* ------------------------------------------------- sums seen */
 
 /* Raises the scales of channels whose sums seen, times `margin`, exceed the range. Returns the number of these
@@ -230,7 +219,14 @@ bool qc_fit_accumulators(struct qc_calibration *c, struct qc_graph *g, const str
         f.scale[quantizer] = qc_arena_dup(c->arena, w->scale, w->count, sizeof *w->scale, st);
         if (!f.scale[quantizer] || !f.before[quantizer]) return false;
     }
-    for (size_t i = 0; i < f.layer_count; i++) decide(&f, &f.layers[i]);
+    for (size_t i = 0; i < f.layer_count; i++) { /* is it proven or bounded by the sums seen? */
+        struct layer *l = &f.layers[i];
+        l->seen = l->sums.axis < 0 || settings->bound == QC_BOUND_SEEN;
+        for (size_t k = 0; settings->bound == QC_BOUND_AUTO && !l->seen && k < l->sums.channels; k++) {
+            const float was = channel_scale(&f, l, k);
+            l->seen = (double)proven_scale(&f, l, k, was) > PROOF_MAX * (double)was;
+        }
+    }
     if (!bind_accumulator(&f, st)) return false;
     for (int pass = 0; data && pass <= PASSES; pass++) {
         const struct qc_settings *o = f.settings;

@@ -95,21 +95,6 @@ static bool check_shapes(const struct qc_plan *plan, struct qc_status *st)
                    "shapes in this model depend on data, so its layers cannot be measured one at a time");
 }
 
-static bool make_runners(struct step *s, struct qc_arena *a, struct qc_status *st)
-{
-    size_t each = 0;
-    for (size_t k = 0; k < s->count; k++) each += qc_plan_runner_bytes(s->plan[k]);
-    if (!qc_stream_workers(&s->workers, s->r->options->settings->workers, s->r->options->settings->memory_limit,
-                           qc_stream_held_bytes(s->r->options->settings->memory_limit), each, st))
-        return false;
-    if (s->workers > s->r->count) s->workers = (unsigned)s->r->count;
-    for (size_t k = 0; k < s->count; k++) {
-        if (!(s->runners[k] = QC_NEW_ARRAY(a, struct qc_runner *, s->workers, st))) return false;
-        if (!qc_runner_new(&s->runners[k][0], s->plan[k], st)) return false; /* others: by their workers */
-    }
-    return true;
-}
-
 /* Allocates a block of a runner's results. */
 static bool keep_room(char **to, const struct qc_cut_run *r, size_t bytes, struct qc_status *st)
 {
@@ -152,7 +137,16 @@ static bool run_cut(struct step *s, struct qc_arena *a, struct qc_status *st)
         ok = shapes && qc_plan_new(&s->plan[k], g, shapes, &s->r->options->settings->plan, st) &&
              check_shapes(s->plan[k], st);
     }
-    ok = ok && make_runners(s, a, st) && make_room_cut(s, st);
+    const struct qc_settings *settings = s->r->options->settings;
+    size_t each = 0;
+    for (size_t k = 0; ok && k < s->count; k++) each += qc_plan_runner_bytes(s->plan[k]);
+    ok = ok && qc_stream_workers(&s->workers, settings->workers, settings->memory_limit,
+                                 qc_stream_held_bytes(settings->memory_limit), each, st);
+    if (ok && s->workers > s->r->count) s->workers = (unsigned)s->r->count;
+    for (size_t k = 0; ok && k < s->count; k++) /* one runner each; others are made by their workers */
+        ok = (s->runners[k] = QC_NEW_ARRAY(a, struct qc_runner *, s->workers, st)) &&
+             qc_runner_new(&s->runners[k][0], s->plan[k], st);
+    ok = ok && make_room_cut(s, st);
     for (unsigned w = 0; ok && s->scratch && w < s->workers; w++) ok = qc_dataset_scratch_new(&s->scratch[w], st);
     const struct qc_pool_options pool = {.workers = s->workers};
     return ok && qc_pool_run(s->r->count, run_cut_unit, s, &pool, st);
