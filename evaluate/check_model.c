@@ -204,13 +204,6 @@ static bool is_quantized(const struct qc_graph *g, qc_id v)
     return is_affine(g, v) || (n && n->op == QC_OP_Dequantize);
 }
 
-/* Returns true for a constant, perhaps reshaped. */
-static bool is_of_constant(const struct qc_graph *g, qc_id v)
-{
-    const struct qc_node *n = qc_node_of(g, v);
-    return qc_constant_of(g, n && n->op == QC_OP_Reshape ? n->inputs[0] : v) != NULL;
-}
-
 /* Returns true if a result, or that of a clamp or an added bias behind it, is stored in integers. */
 static bool is_stored_checked(const struct qc_uses *u, qc_id v)
 {
@@ -218,8 +211,12 @@ static bool is_stored_checked(const struct qc_uses *u, qc_id v)
     for (size_t i = 0; i < readers.count; i++) {
         const struct qc_node *n = &u->graph->nodes[readers.of[i].node];
         if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize) return true;
-        const bool biased = n->op == QC_OP_Dequantize ||
-                            (n->op == QC_OP_Add && is_of_constant(u->graph, n->inputs[1 - readers.of[i].input]));
+        /* the bias is a constant, perhaps reshaped */
+        const qc_id bias = n->op == QC_OP_Add ? n->inputs[1 - readers.of[i].input] : 0;
+        const struct qc_node *shape = bias ? qc_node_of(u->graph, bias) : NULL;
+        const bool reshaped = shape && shape->op == QC_OP_Reshape;
+        const bool biased =
+            n->op == QC_OP_Dequantize || (bias && qc_constant_of(u->graph, reshaped ? shape->inputs[0] : bias));
         if ((biased || qc_op_info(n->op)->affine == QC_AFFINE_BOUND) && is_stored_checked(u, n->outputs)) return true;
     }
     return false;

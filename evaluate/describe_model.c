@@ -300,19 +300,6 @@ bool qc_report_read(struct qc_json **out, const char *path, struct qc_arena *a, 
     return true;
 }
 
-static struct qc_json *report_json(const char *path, const struct qc_json *r, bool for_text)
-{
-    static const char *const head[] = {"tool", "version", "command", "model", "data", "options", "accuracy"};
-    static const char *const counted[] = {"layers", "float_ops", "warnings"}; /* the last one in the text */
-    struct qc_json *root = QC_JSON("file %s kind %s", path, "report");
-    for (size_t k = 0; k < sizeof head / sizeof *head; k++)
-        qc_json_set(root, head[k], qc_json_copy(qc_json_get(r, head[k])));
-    for (size_t k = 0; k < sizeof counted / sizeof *counted - !for_text; k++)
-        qc_json_set(root, counted[k], qc_json_whole(qc_json_size(qc_json_get(r, counted[k]))));
-    if (for_text) qc_json_set(root, "reference", qc_json_copy(qc_json_get(r, "reference")));
-    return root;
-}
-
 /* ---- Any ---- */
 
 enum kind { MODEL, DATA, STATISTICS, REPORT };
@@ -367,6 +354,9 @@ static bool describe_data_file(struct qc_json **out, const char *path, const str
 bool qc_describe_file(struct qc_json **out, const char *path, const struct qc_options *o, unsigned more,
                       struct qc_warnings *w, struct qc_status *st)
 {
+    /* Members of a report; the last one that is counted is for the text. */
+    static const char *const head[] = {"tool", "version", "command", "model", "data", "options", "accuracy"};
+    static const char *const counted[] = {"layers", "float_ops", "warnings"};
     enum kind kind;
     struct qc_model m = {0};
     struct qc_collection *c = NULL;
@@ -386,7 +376,15 @@ bool qc_describe_file(struct qc_json **out, const char *path, const struct qc_op
         qc_collection_free(c);
         break;
     case REPORT:
-        if ((ok = qc_report_read(&r, path, o->arena, st))) *out = report_json(path, r, more & QC_DESCRIBE_FOR_TEXT);
+        if ((ok = qc_report_read(&r, path, o->arena, st))) {
+            const bool for_text = more & QC_DESCRIBE_FOR_TEXT;
+            *out = QC_JSON("file %s kind %s", path, "report");
+            for (size_t k = 0; k < sizeof head / sizeof *head; k++)
+                qc_json_set(*out, head[k], qc_json_copy(qc_json_get(r, head[k])));
+            for (size_t k = 0; k < sizeof counted / sizeof *counted - !for_text; k++)
+                qc_json_set(*out, counted[k], qc_json_whole(qc_json_size(qc_json_get(r, counted[k]))));
+            if (for_text) qc_json_set(*out, "reference", qc_json_copy(qc_json_get(r, "reference")));
+        }
         qc_json_free(r);
         break;
     }

@@ -22,10 +22,9 @@ int qcalib_quantize(qcalib_result **out, const qcalib_model *model, const struct
                     struct qcalib_error *error)
 {
     struct qc_public_call call = qc_public_begin_call();
-    if (!qc_public_there(out, "out", &call.st)) return qc_public_end(false, &call, error);
-    struct qcalib_result *r = calloc(1, sizeof *r);
-    if (!r) {
-        qc_fail_memory(&call.st, sizeof *r);
+    struct qcalib_result *r = NULL;
+    if (!qc_public_there(out, "out", &call.st) || !(r = calloc(1, sizeof *r))) {
+        qc_fail_memory(&call.st, sizeof *r); /* unless out is NULL */
         return qc_public_end(false, &call, error);
     }
     struct qc_public_job *p = &r->public;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/scope.h"
 #include "base/simd.h"
 #include "calib/moments/moments_kernel.h"
 #include "calib/ranges/calibrate.h"
@@ -667,45 +668,33 @@ bool qc_compare_bytes(size_t *out, const struct qc_comparison_job *job, struct q
 bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job, struct qc_status *st)
 {
     struct comparing c = {.job = job, .outputs = job->second->output_count};
-    struct qc_comparison *r = calloc(1, sizeof *r);
-    struct qc_arena *scratch = qc_arena_new();
+    struct qc_comparison *r;
     struct qc_plan *plans[2] = {NULL, NULL};
-    double t0 = qc_seconds();
-    bool ok = false;
+    const double t0 = qc_seconds();
+    const size_t units = qc_dataset_units(job->data);
     unsigned workers = 1;
-    if (!r || !scratch || !(r->arena = qc_arena_new())) {
-        qc_fail_memory(st, sizeof *r);
-        goto out;
-    }
-    if (job->first->output_count != c.outputs || job->first->input_count != job->second->input_count) {
-        qc_fail(st, QC_BAD_INPUT, "the graphs differ: %zu and %zu inputs, %zu and %zu outputs", job->first->input_count,
-                job->second->input_count, job->first->output_count, c.outputs);
-        goto out;
-    }
-    if (!(r->parts = c.parts = QC_NEW(r->arena, struct qc_output_parts, st)) ||
-        !qc_output_parts_of(c.parts, job->first, r->arena, st))
-        goto out;
-    c.stride = job->pair_count + c.outputs + c.parts->count;
-    const bool many_runs = qc_dataset_units(job->data) >= QC_PLAN_MANY_RUNS;
-    if (!new_plans(plans, job, many_runs, scratch, st) ||
-        !qc_overflows_new(&r->overflows[0], plans[0], job->first, r->arena, st) ||
-        !qc_overflows_new(&r->overflows[1], plans[1], job->second, r->arena, st))
-        goto out;
-    if (!qc_stream_fit(&workers, job->settings, job->data, worker_bytes(plans, job), st) ||
-        !new_buffers(&c, workers, qc_dataset_units(job->data), plans, scratch, st))
-        goto out;
+    QC_ARENA_SCOPE *scratch = qc_arena_new();
+    if (!QC_NEW_OWNER(r, st)) return false;
+    bool ok = scratch || qc_fail_memory(st, 1);
+    if (ok && (job->first->output_count != c.outputs || job->first->input_count != job->second->input_count))
+        ok = qc_fail(st, QC_BAD_INPUT, "the graphs differ: %zu and %zu inputs, %zu and %zu outputs",
+                     job->first->input_count, job->second->input_count, job->first->output_count, c.outputs);
+    ok = ok && (r->parts = c.parts = QC_NEW(r->arena, struct qc_output_parts, st)) &&
+         qc_output_parts_of(c.parts, job->first, r->arena, st);
+    if (ok) c.stride = job->pair_count + c.outputs + c.parts->count;
+    ok = ok && new_plans(plans, job, units >= QC_PLAN_MANY_RUNS, scratch, st) &&
+         qc_overflows_new(&r->overflows[0], plans[0], job->first, r->arena, st) &&
+         qc_overflows_new(&r->overflows[1], plans[1], job->second, r->arena, st) &&
+         qc_stream_fit(&workers, job->settings, job->data, worker_bytes(plans, job), st) &&
+         new_buffers(&c, workers, units, plans, scratch, st);
     struct qc_stream stream = stream_of(plans, job);
     stream.overflows[SECOND] = &r->overflows[1];
     stream.overflows[FIRST] = &r->overflows[0];
     stream.workers = workers;
     stream.user = &c;
-    if (!qc_stream_run(&stream, st) || !sum_up(r, &c, qc_dataset_units(job->data), st)) goto out;
+    ok = ok && qc_stream_run(&stream, st) && sum_up(r, &c, units, st);
     r->samples = qc_dataset_samples(job->data);
     r->seconds = qc_seconds() - t0;
-    *out = r;
-    r = NULL;
-    ok = true;
-out:
     for (size_t i = 0; c.channels && i < QC_SOME_UNITS * job->pair_count; i++) free(c.channels[i].of);
     for (unsigned w = 0; w < c.workers; w++) {
         for (size_t i = 0; i < c.stride; i++) free(c.kept[w][i].room.data);
@@ -715,9 +704,7 @@ out:
     }
     qc_plan_free(plans[0]);
     qc_plan_free(plans[1]);
-    qc_arena_free(scratch);
-    qc_comparison_free(r);
-    return ok;
+    return QC_HAND_OVER(ok, out, r, qc_comparison_free);
 }
 
 void qc_comparison_free(struct qc_comparison *c)

@@ -268,9 +268,9 @@ bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, 
     return ok;
 }
 
-/* Returns the bytes that one unit keeps at most: a cut and the one before it, the outputs, the truth. sizes:
-   [value_count + 1], bytes. */
-static size_t unit_bytes(const struct qc_cut_run *r, const size_t *sizes, size_t cut_count, qc_id *const *cuts,
+/* Returns the bytes that one unit keeps at most: a cut and the one before it, the outputs, the truth, errors and
+   scores. sizes: [value_count + 1], bytes. */
+static size_t each_bytes(const struct qc_cut_run *r, const size_t *sizes, size_t cut_count, qc_id *const *cuts,
                          const size_t *cut_counts)
 {
     size_t inputs = 0, before = 0, most = 0, rest = r->scored ? qc_scoring_truth_bytes(&r->scoring) : 0;
@@ -283,7 +283,7 @@ static size_t unit_bytes(const struct qc_cut_run *r, const size_t *sizes, size_t
         most = before + now > most ? before + now : most;
         before = now;
     }
-    return most + rest;
+    return most + rest + QC_CUT_PLANS * r->parts.count * sizeof *r->errors + sizeof *r->scores;
 }
 
 /* Computes the bytes of all values if the graph knows all shapes: making a plan, which prepares the weights, takes
@@ -296,13 +296,6 @@ static bool sizes_of_graph(size_t *sizes, const struct qc_graph *g)
         if (!qc_shape_count(&count, &t->shape) || !qc_mul_size(&sizes[v], count, qc_dtype_size(t->dtype))) return false;
     }
     return true;
-}
-
-static size_t each_bytes(const struct qc_cut_run *r, const size_t *sizes, size_t cut_count, qc_id *const *cuts,
-                         const size_t *cut_counts)
-{
-    return unit_bytes(r, sizes, cut_count, cuts, cut_counts) + QC_CUT_PLANS * r->parts.count * sizeof *r->errors +
-           sizeof *r->scores;
 }
 
 bool qc_cut_run_bytes(size_t *runner, size_t *each, struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/scope.h"
 #include "calib/statistics/stream.h"
 #include "calib/weights/round_weights.h"
 #include "calib/weights/round_weights_parts.h"
@@ -389,31 +390,26 @@ static bool rebuild(struct qc_graph **out, const struct qc_weight_rounder *r, st
 bool qc_weight_rounder_new(struct qc_weight_rounder **out, const struct qc_graph *g, const struct qc_second_moments *m,
                            const struct qc_round_weights_options *options, struct qc_status *st)
 {
-    struct qc_weight_rounder *r = calloc(1, sizeof *r);
-    if (!r) return qc_fail_memory(st, sizeof *r);
+    const size_t most = QC_MOMENTS_RECURRENT * g->node_count + 1, nodes = g->node_count + 1;
+    struct qc_weight_rounder *r;
+    if (!QC_NEW_OWNER(r, st)) return false;
+    struct qc_arena *a = r->arena;
     *r = (struct qc_weight_rounder){.g = g,
                                     .nodes = options->nodes ? options->nodes : g->node_count,
+                                    .arena = a,
                                     .second_moments = m,
-                                    .options = *options,
-                                    .result = calloc(1, sizeof *r->result)};
-    if (r->result && (r->result->arena = qc_arena_new())) {
-        const size_t most = QC_MOMENTS_RECURRENT * g->node_count + 1;
-        r->result->layers = QC_NEW_ARRAY(r->result->arena, struct qc_rounded_weights, most, st);
-        r->layers = calloc(most, sizeof *r->layers);
-        r->by_node = calloc(g->node_count + 1, sizeof *r->by_node);
-        r->behind = calloc(g->node_count + 1, sizeof *r->behind);
-    }
-    bool there = r->layers && r->by_node && r->behind && r->result && r->result->layers;
-    for (int k = 0; there && k < QC_MOMENTS_RECURRENT; k++)
-        there = (r->of_recurrent[k] = calloc(g->node_count + 1, sizeof *r->of_recurrent[k])) != NULL;
-    if (!there) {
+                                    .options = *options};
+    bool ok = QC_NEW_OWNER(r->result, st);
+    if (!ok) r->result = NULL; /* freed */
+    ok = ok && (r->result->layers = QC_NEW_ARRAY(r->result->arena, struct qc_rounded_weights, most, st)) &&
+         (r->layers = QC_NEW_ARRAY(a, struct qc_round_weights_layer, most, st)) &&
+         (r->by_node = QC_NEW_ARRAY(a, size_t, nodes, st)) && (r->behind = QC_NEW_ARRAY(a, size_t, nodes, st)) &&
+         qc_uses_of_first(&r->uses, g, r->nodes, a, st);
+    for (int k = 0; ok && k < QC_MOMENTS_RECURRENT; k++)
+        ok = (r->of_recurrent[k] = QC_NEW_ARRAY(a, size_t, nodes, st)) != NULL;
+    if (!ok) {
         qc_weight_rounder_free(r);
-        return qc_fail_memory(st, g->node_count * sizeof *r->layers);
-    }
-    if (!(r->arena = qc_arena_new()) || !qc_uses_of_first(&r->uses, g, r->nodes, r->arena, st)) {
-        const bool no_arena = !r->arena;
-        qc_weight_rounder_free(r);
-        return no_arena ? qc_fail_memory(st, 1) : false;
+        return false;
     }
     for (qc_id id = 1; id <= r->nodes; id++)
         if (!add_rounded_layer(r, id)) add_recurrent(r, id);
@@ -429,10 +425,6 @@ void qc_weight_rounder_free(struct qc_weight_rounder *r)
         free(r->layers[i].made);
         free(r->layers[i].new_scale);
     }
-    free(r->layers);
-    free(r->by_node);
-    for (int k = 0; k < QC_MOMENTS_RECURRENT; k++) free(r->of_recurrent[k]);
-    free(r->behind);
     qc_arena_free(r->arena);
     qc_weight_rounding_free(r->result);
     free(r);

@@ -230,34 +230,29 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
     const bool of_targets = o->job.given[QC_OPTION_TARGET];
     struct qc_warnings *w = NULL;
     struct qc_progress *progress = NULL;
-    bool ok = false;
     if (!o->job.data.file)
         return qc_fail(st, QC_USAGE, "compare needs --data FILE with samples; see 'qcalib help compare'");
     if (!check_compared(o, st)) return false;
-    struct qc_file_list outputs;
-    if (!qc_outputs_apart(&outputs, NULL, 0, NULL, o, st)) goto out;
-    if ((o->html && !qc_output_check(o->html, st)) || !qc_warnings_new(&w, st) ||
-        !qc_progress_bar_new(&progress, o, st))
-        goto out;
-    if (of_targets) {
-        if (!qc_quantize_for_targets(&targets, o->operands.items[0], &o->job, progress, w, st)) goto out;
-        if (!job.graph.rounding) job.graph.rounding = targets.rounding;
-    }
+    struct qc_file_list outputs = {0};
+    bool ok = qc_outputs_apart(&outputs, NULL, 0, NULL, o, st) && (!o->html || qc_output_check(o->html, st)) &&
+              qc_warnings_new(&w, st) && qc_progress_bar_new(&progress, o, st) &&
+              (!of_targets || qc_quantize_for_targets(&targets, o->operands.items[0], &o->job, progress, w, st));
+    if (of_targets && !job.graph.rounding) job.graph.rounding = targets.rounding;
     struct qc_model_source models[2];
     for (int k = 0; k < 2; k++)
         models[k] = (struct qc_model_source){.file = of_targets ? targets.file[k] : o->operands.items[k],
                                              .outputs = outputs.items,
                                              .output_count = outputs.count};
-    if (!qc_compare_models(&c, models, &(struct qc_data_source){.file = job.data.file}, &job, progress, w, st))
-        goto out;
+    ok = ok && qc_compare_models(&c, models, &(struct qc_data_source){.file = job.data.file}, &job, progress, w, st);
     const bool two = c.how[0].accumulator.bits && c.how[0].accumulator.bits < 32;
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; ok && k < 2; k++)
         qc_warn_overflows(w, &c.result->overflows[k], c.how[k].accumulator.bits,
                           two ? qc_base_name(k ? c.second.path : c.first.path) : NULL);
-    if (o->html && !write_comparison_page(&c, &targets, w, o, st)) goto out;
-    if (o->json)
+    ok = ok && (!o->html || write_comparison_page(&c, &targets, w, o, st));
+    const bool compared = ok;
+    if (ok && o->json)
         ok = qc_print_json(comparison_json(&c, &targets, w), st);
-    else if (!o->quiet) {
+    else if (ok && !o->quiet) {
         /* the differences between the targets */
         for (size_t i = 0; i < qc_json_size(targets.of[0]); i++) {
             const char *first = qc_json_text(qc_json_at(targets.of[0], i)),
@@ -267,9 +262,8 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
         }
         print_comparison(&c, o);
     }
-    ok = (!o->json || ok) && check_tolerance(&c, o->job.demand.tolerance, st);
-    qc_warnings_print(w, o);
-out:
+    ok = ok && check_tolerance(&c, o->job.demand.tolerance, st);
+    if (compared) qc_warnings_print(w, o);
     qc_compared_models_close(&c);
     qc_target_pair_close(&targets);
     qc_progress_bar_free(progress);
