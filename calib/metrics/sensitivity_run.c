@@ -357,31 +357,22 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
     if (limit && !qc_stream_workers(&fits, fits ? fits : 1, limit, qc_stream_held_bytes(limit) + runner, each, st))
         return false;
     r->block = fits < 1 ? 1 : fits < r->end - r->first ? fits : r->end - r->first;
-    r->kept = calloc(g->value_count + 1, sizeof *r->kept);
-    r->known = calloc(g->value_count + 1, sizeof *r->known);
-    r->bytes = calloc(g->value_count + 1, sizeof *r->bytes);
-    r->shapes = calloc(g->value_count + 1, sizeof *r->shapes);
-    r->wanted = calloc(g->output_count + 1, sizeof *r->wanted);
-    r->errors = calloc(QC_CUT_PLANS * r->block * r->parts.count + 1, sizeof *r->errors);
-    r->scores = calloc(r->block + 1, sizeof *r->scores);
-    return (r->kept && r->known && r->bytes && r->shapes && r->wanted && r->errors && r->scores) ||
-           qc_fail_memory(st, r->block * each);
+    struct qc_arena *own = r->arena = qc_arena_new();
+    return own ? (r->kept = QC_NEW_ARRAY(own, char *, g->value_count + 1, st)) &&
+                     (r->known = QC_NEW_ARRAY(own, struct qc_tensor *, g->value_count + 1, st)) &&
+                     (r->bytes = QC_NEW_ARRAY(own, size_t, g->value_count + 1, st)) &&
+                     (r->shapes = QC_NEW_ARRAY(own, struct qc_shape, g->value_count + 1, st)) &&
+                     (r->wanted = QC_NEW_ARRAY(own, char *, g->output_count + 1, st)) &&
+                     (r->errors = QC_NEW_ARRAY(own, struct qc_error, QC_CUT_PLANS * r->block * r->parts.count, st)) &&
+                     (r->scores = QC_NEW_ARRAY(own, struct qc_score, r->block, st))
+               : qc_fail_memory(st, 1);
 }
 
 void qc_cut_run_free(struct qc_cut_run *r)
 {
     forget_cut(r);
-    free(r->kept);
-    free(r->known);
-    free(r->bytes);
-    free(r->shapes);
-    free(r->wanted);
-    free(r->errors);
-    free(r->scores);
+    qc_arena_free(r->arena);
+    r->arena = NULL;
     r->kept = r->wanted = NULL;
     r->known = NULL;
-    r->bytes = NULL;
-    r->shapes = NULL;
-    r->errors = NULL;
-    r->scores = NULL;
 }

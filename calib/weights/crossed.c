@@ -13,30 +13,23 @@ static const double PART_UNKNOWN = 0.5;
 bool qc_crossed_new(struct qc_crossed *c, const struct qc_second_moments_layer *paired, struct qc_status *st)
 {
     const size_t w = paired->columns / 2, square = w * w * sizeof(double);
+    double *all = malloc(9 * square + 4 * w * sizeof *all + w * sizeof(size_t));
+    if (!all) return qc_fail_memory(st, 9 * square);
     *c = (struct qc_crossed){.w = w,
-                             .both = malloc(4 * square),
-                             .h = malloc(square),
-                             .cross = malloc(square),
-                             .factor = malloc(square),
-                             .held_h = malloc(square),
-                             .held_cross = malloc(square),
-                             .means = malloc(4 * w * sizeof(double)),
-                             .order = malloc(w * sizeof(size_t))};
-    if (c->both && c->h && c->cross && c->factor && c->held_h && c->held_cross && c->means && c->order) return true;
-    qc_crossed_free(c);
-    return qc_fail_memory(st, 9 * square);
+                             .both = all,
+                             .h = all + 4 * w * w,
+                             .cross = all + 5 * w * w,
+                             .factor = all + 6 * w * w,
+                             .held_h = all + 7 * w * w,
+                             .held_cross = all + 8 * w * w,
+                             .means = all + 9 * w * w,
+                             .order = (size_t *)(void *)(all + 9 * w * w + 4 * w)};
+    return true;
 }
 
 void qc_crossed_free(struct qc_crossed *c)
 {
-    free(c->both);
-    free(c->h);
-    free(c->cross);
-    free(c->factor);
-    free(c->held_h);
-    free(c->held_cross);
-    free(c->means);
-    free(c->order);
+    free(c->both); /* all arrays */
     *c = (struct qc_crossed){0};
 }
 
