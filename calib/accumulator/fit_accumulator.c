@@ -100,20 +100,14 @@ static float proven_scale(const struct fit *f, const struct layer *l, size_t cha
     return (float)try;
 }
 
-static void raise_to(struct fit *f, const struct layer *l, size_t channel, float scale)
-{
-    const struct qc_qparams *s = &f->g->qparams_of[l->sums.quantizer];
-    float *to = &f->scale[l->sums.quantizer][s->count > 1 ? channel % s->count : 0];
-    if (scale > *to) *to = scale;
-}
+/* ------------------------------------------------- sums seen */
 
-static float channel_scale(const struct fit *f, const struct layer *l, size_t channel)
+/* Returns the place of a channel's scale. */
+static float *scale_of(const struct fit *f, const struct layer *l, size_t channel)
 {
     const size_t count = f->g->qparams_of[l->sums.quantizer].count;
-    return f->scale[l->sums.quantizer][count > 1 ? channel % count : 0];
+    return &f->scale[l->sums.quantizer][count > 1 ? channel % count : 0];
 }
-
-/* ------------------------------------------------- sums seen */
 
 /* Raises the scales of channels whose sums seen, times `margin`, exceed the range. Returns the number of these
    channels. */
@@ -127,7 +121,9 @@ static size_t raise_seen(struct fit *f, const struct qc_overflows *seen, double 
         for (size_t c = 0; of && c < of->sums.channels; c++) {
             const double most = fmax((double)of->sums.highest[c], -(double)of->sums.lowest[c]);
             if (most * margin <= f->limit) continue;
-            raise_to(f, l, c, (float)((double)s->scale[s->count > 1 ? c % s->count : 0] * MARGIN * most / f->limit));
+            float *scale = scale_of(f, l, c);
+            *scale =
+                fmaxf(*scale, (float)((double)s->scale[s->count > 1 ? c % s->count : 0] * MARGIN * most / f->limit));
             raised++;
         }
     }
@@ -143,9 +139,10 @@ static bool bind_accumulator(struct fit *f, struct qc_status *st)
         for (size_t i = 0; i < f->layer_count; i++) {
             const struct layer *l = &f->layers[i];
             for (size_t c = 0; !l->seen && c < l->sums.channels; c++) {
-                const float was = channel_scale(f, l, c), now = proven_scale(f, l, c, was);
-                if (now > was) raise_to(f, l, c, now);
-                again = again || now > was;
+                float *scale = scale_of(f, l, c);
+                const float proven = proven_scale(f, l, c, *scale);
+                again = again || proven > *scale;
+                *scale = fmaxf(*scale, proven);
             }
         }
     }
@@ -223,7 +220,7 @@ bool qc_fit_accumulators(struct qc_calibration *c, struct qc_graph *g, const str
         struct layer *l = &f.layers[i];
         l->seen = l->sums.axis < 0 || settings->bound == QC_BOUND_SEEN;
         for (size_t k = 0; settings->bound == QC_BOUND_AUTO && !l->seen && k < l->sums.channels; k++) {
-            const float was = channel_scale(&f, l, k);
+            const float was = *scale_of(&f, l, k);
             l->seen = (double)proven_scale(&f, l, k, was) > PROOF_MAX * (double)was;
         }
     }

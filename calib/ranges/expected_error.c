@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "calib/ranges/calibrate_parts.h"
 #include "observers/moments.h"
 
@@ -84,12 +85,6 @@ static double cut_off(const struct side *s, double end)
     return sum;
 }
 
-static int descending(const void *x, const void *y)
-{
-    const double *a = x, *b = y;
-    return (*a < *b) - (*a > *b);
-}
-
 static bool find_law(struct side *s, const struct qc_series *series, double known, struct qc_status *st)
 {
     double *tops = malloc((series->count + 1) * sizeof *tops);
@@ -99,16 +94,16 @@ static bool find_law(struct side *s, const struct qc_series *series, double know
         const struct qc_extremes *e = &series->items[i];
         if (e->min <= e->max) tops[n++] = fmax(0, s->sign > 0 ? (double)e->max : -(double)e->min);
     }
-    qsort(tops, n, sizeof *tops, descending);
+    qsort(tops, n, sizeof *tops, qc_order_double);
     s->furthest = s->solved;
     if (n >= QC_MANY_SAMPLES && n <= QC_UNSEEN_MOST) {
         const size_t above = (size_t)(sqrt(QC_MANY_SAMPLES * (double)n) / 2);
-        s->height = tops[above];
+        s->height = tops[n - 1 - above];
         s->beyond = (double)above;
-        for (size_t i = 0; i < above; i++) s->sum += tops[i] - s->height;
+        for (size_t i = n; i-- > n - above;) s->sum += tops[i] - s->height;
         s->there = cut_off(s, s->height);
         s->seen = (double)n / ((double)n + HALF);
-        if (s->sum > 0) s->furthest = fmax(s->solved, fmin(known, tops[0] * FURTHEST));
+        if (s->sum > 0) s->furthest = fmax(s->solved, fmin(known, tops[n - 1] * FURTHEST));
     }
     free(tops);
     return true;
