@@ -146,23 +146,6 @@ struct gathering {
     size_t count;
 };
 
-static void gather_parts(struct gathering *b, const float *r, const float *x, size_t n, qc_compare_fn *compare,
-                         void *user)
-{
-    while (n) {
-        const size_t some = n < BLOCK - b->count ? n : BLOCK - b->count;
-        memcpy(b->r + b->count, r, some * sizeof *r);
-        memcpy(b->x + b->count, x, some * sizeof *x);
-        b->count += some;
-        r += some;
-        x += some;
-        n -= some;
-        if (b->count < BLOCK) return;
-        compare(user, b->r, b->x, b->count);
-        b->count = 0;
-    }
-}
-
 void qc_compare_part(const struct qc_output_part *p, const struct qc_view *r, const struct qc_view *x,
                      qc_compare_fn *compare, void *user)
 {
@@ -183,8 +166,17 @@ void qc_compare_part(const struct qc_output_part *p, const struct qc_view *r, co
     for (;;) {
         int64_t offset = 0;
         for (int i = 0; i <= last; i++) offset = offset * r->dim[i] + at[i];
-        gather_parts(&b, (const float *)r->data + offset * inner, (const float *)x->data + offset * inner,
-                     (size_t)((end[last] - first[last]) * inner), compare, user);
+        const float *from_r = (const float *)r->data + offset * inner,
+                    *from_x = (const float *)x->data + offset * inner;
+        for (size_t n = (size_t)((end[last] - first[last]) * inner), some; n; n -= some) {
+            some = n < BLOCK - b.count ? n : BLOCK - b.count;
+            memcpy(b.r + b.count, from_r, some * sizeof *from_r);
+            memcpy(b.x + b.count, from_x, some * sizeof *from_x);
+            from_r += some;
+            from_x += some;
+            b.count = (b.count + some) % BLOCK;
+            if (!b.count) compare(user, b.r, b.x, BLOCK);
+        }
         int i = last - 1;
         while (i >= 0 && ++at[i] == end[i]) {
             at[i] = first[i];

@@ -301,22 +301,6 @@ static bool copy_node_rounded(struct qc_rebuild *r, const struct qc_node *n, con
     return (r->map[n->outputs] = qc_graph_add_like(r->to, r->from, n, &other, st)) != 0;
 }
 
-/* Copies the corrected bias after the product, if the product's operator takes none. */
-static bool copy_bias_behind(struct qc_rebuild *r, const struct qc_cut_layers *all, qc_id id,
-                             const struct qc_node *with, struct qc_status *st)
-{
-    const qc_id behind = qc_bias_after_matmul(&all->uses, id, true);
-    const struct qc_tensor *bias =
-        behind && !r->map[all->uses.graph->nodes[behind].outputs]
-            ? qc_round_weights_addend(&all->rounded_uses, (qc_id)(with - all->rounded->nodes))
-            : NULL;
-    if (!bias) return true;
-    struct qc_tensor *t = qc_tensor_of(QC_F32, &bias->shape, bias->data, st);
-    const bool ok = t && qc_round_weights_copy_behind(r, &all->uses, id, behind, t, st);
-    qc_tensor_unref(t);
-    return ok;
-}
-
 /* Copies a node of a layer with its rounded constants. */
 static bool copy_rounded(struct qc_rebuild *r, const struct qc_cut_layers *all, qc_id id, struct qc_status *st)
 {
@@ -325,9 +309,20 @@ static bool copy_rounded(struct qc_rebuild *r, const struct qc_cut_layers *all, 
     const bool alone = weight_alone(g, n);
     const qc_id reader = alone ? qc_only_reader(&all->uses, n->outputs) : id;
     const struct qc_node *with = reader ? counterpart(g, &g->nodes[reader], all) : NULL;
-    if (with)
-        return r->map[g->nodes[reader].outputs] || (copy_node_rounded(r, &g->nodes[reader], all->rounded, with, st) &&
-                                                    copy_bias_behind(r, all, reader, with, st));
+    if (with) {
+        if (r->map[g->nodes[reader].outputs]) return true;
+        if (!copy_node_rounded(r, &g->nodes[reader], all->rounded, with, st)) return false;
+        /* the corrected bias after the product, if the product's operator takes none */
+        const qc_id behind = qc_bias_after_matmul(&all->uses, reader, true);
+        const struct qc_tensor *bias =
+            behind && !r->map[g->nodes[behind].outputs]
+                ? qc_round_weights_addend(&all->rounded_uses, (qc_id)(with - all->rounded->nodes))
+                : NULL;
+        struct qc_tensor *t = bias ? qc_tensor_of(QC_F32, &bias->shape, bias->data, st) : NULL;
+        const bool ok = !bias || (t && qc_round_weights_copy_behind(r, &all->uses, reader, behind, t, st));
+        qc_tensor_unref(t);
+        return ok;
+    }
     const qc_id s = alone && all->rounded ? g->values[n->inputs[0]].type.qparams : QC_REAL,
                 v = s ? all->rounded_weights[s] : 0; /* of a recurrent operator, for example */
     if (!v || all->next_weight[v] || r->map[n->outputs]) return true;

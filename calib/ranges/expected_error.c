@@ -124,14 +124,6 @@ struct rounding {
     double values;                    /* that are not 0 */
 };
 
-/* Returns the error of the values within a symmetric range that ends at `end`. */
-static double error_within(const struct rounding *r, const struct side sides[2], double end, const struct qc_unseen *u)
-{
-    if (!r->moments) return 0;
-    const double all = qc_moments_squared_error(r->moments, -end, end, u->levels, u->symmetry);
-    return fmax(0, all - cut_off(&sides[0], end) - cut_off(&sides[1], end));
-}
-
 static void find_ends(struct qc_range *range, const struct side sides[2], const struct qc_unseen *u,
                       const struct rounding *r)
 {
@@ -141,7 +133,10 @@ static void find_ends(struct qc_range *range, const struct side sides[2], const 
             const double part = (double)i / (ENDS - 1);
             end[s][i] = sides[s].solved + (sides[s].furthest - sides[s].solved) * part * part;
             cut[s][i] = expected(&sides[s], end[s][i]);
-            within[s][i] = error_within(r, sides, end[s][i], u);
+            /* the values within a symmetric range that ends here */
+            const double x = end[s][i],
+                         all = r->moments ? qc_moments_squared_error(r->moments, -x, x, u->levels, u->symmetry) : 0;
+            within[s][i] = r->moments ? fmax(0, all - cut_off(&sides[0], x) - cut_off(&sides[1], x)) : 0;
         }
     for (int i = 0; i < ENDS; i++)
         for (int j = 0; j < ENDS; j++) {

@@ -135,19 +135,6 @@ bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_uses *u,
     return (b->map[n->outputs] = qc_graph_add(b->to, &def, st)) != 0;
 }
 
-/* The same with the corrected bias of a layer. */
-static bool shift_behind(struct qc_rebuild *b, const struct qc_round_weights_layer *l, struct qc_status *st)
-{
-    const struct qc_tensor *old = qc_round_weights_addend(l->uses, l->node);
-    const struct qc_shape flat = QC_SHAPE((int64_t)l->moments->outputs);
-    struct qc_tensor *t = qc_tensor_new(QC_F32, old ? &old->shape : &flat, st);
-    for (size_t o = 0; t && o < l->moments->outputs; o++)
-        ((float *)t->data)[o] = (float)((old ? (double)((const float *)old->data)[o] : 0) + l->made[o].shift);
-    const bool ok = t && qc_round_weights_copy_behind(b, l->uses, l->node, l->behind, t, st);
-    qc_tensor_unref(t);
-    return ok;
-}
-
 /* Largest bias magnitude of int32 in steps, with a margin for the rounding of the step. */
 static const double BIAS_LIMIT = 2147480000.0;
 
@@ -362,7 +349,17 @@ bool qc_weight_rounder_copy(bool *copied, struct qc_rebuild *b, const struct qc_
         const struct qc_qparams *p = &(b->map[v] ? b->to : r->g)->qparams_of[s];
         *copied = s && p->kind == QC_QPARAMS_PRODUCT && p->state == QC_QPARAMS_BOUND && wants_bias(l, p);
     }
-    return !*copied || (itself ? copy_layer(b, l, node, st) : shift_behind(b, l, st));
+    if (!*copied) return true;
+    if (itself) return copy_layer(b, l, node, st);
+    /* the corrected bias of the layer, behind it */
+    const struct qc_tensor *old = qc_round_weights_addend(l->uses, l->node);
+    const struct qc_shape flat = QC_SHAPE((int64_t)l->moments->outputs);
+    struct qc_tensor *t = qc_tensor_new(QC_F32, old ? &old->shape : &flat, st);
+    for (size_t o = 0; t && o < l->moments->outputs; o++)
+        ((float *)t->data)[o] = (float)((old ? (double)((const float *)old->data)[o] : 0) + l->made[o].shift);
+    const bool ok = t && qc_round_weights_copy_behind(b, l->uses, l->node, l->behind, t, st);
+    qc_tensor_unref(t);
+    return ok;
 }
 
 /* Makes the graph with new constants; weights that are no layers are rounded to nearest. */
@@ -515,27 +512,6 @@ static int by_work(const void *a, const void *b)
     return ((*x)->node > (*y)->node) - ((*x)->node < (*y)->node);
 }
 
-static void list_layers(struct solving *s)
-{
-    struct qc_weight_rounder *r = s->r;
-    for (size_t i = 0; i < r->count; i++) {
-        struct qc_round_weights_layer *l = &r->layers[i];
-        if (!l->moments || l->rounded) continue;
-        l->result->reason =
-            l->qparams->state == QC_QPARAMS_BOUND ? why_never(l, &r->g->nodes[l->node]) : "it is not quantized";
-        if (l->result->reason) continue;
-        s->layers[s->count++] = l;
-        s->weights += l->weight->bytes;
-        s->kept += qc_graph_held_bytes(r->g, l->weight->bytes);
-        const size_t bytes = qc_round_weights_bytes(l->moments);
-        s->largest = larger(s->largest, bytes);
-        s->scratch = larger(s->scratch, bytes > l->weight->bytes ? bytes - l->weight->bytes : 0);
-        s->shared = larger(s->shared, qc_round_weights_shared_bytes(l->moments));
-        s->each = larger(s->each, qc_round_weights_worker_bytes(l->moments));
-    }
-    if (s->count) qsort(s->layers, s->count, sizeof *s->layers, by_work);
-}
-
 /* Layers solved in parallel may need 1.5 times the bytes of all weights, and at least this. */
 enum { SPACE_LEAST = 16 << 20 };
 
@@ -575,7 +551,22 @@ bool qc_weight_rounder_finish(struct qc_weight_rounding **out, struct qc_graph *
     struct solving s = {.r = r, .layers = calloc(r->count + 1, sizeof *s.layers)};
     struct qc_weight_rounding *w = r->result;
     if (!s.layers) return qc_fail_memory(st, r->count * sizeof *s.layers);
-    list_layers(&s);
+    for (size_t i = 0; i < r->count; i++) {
+        struct qc_round_weights_layer *l = &r->layers[i];
+        if (!l->moments || l->rounded) continue;
+        l->result->reason =
+            l->qparams->state == QC_QPARAMS_BOUND ? why_never(l, &r->g->nodes[l->node]) : "it is not quantized";
+        if (l->result->reason) continue;
+        s.layers[s.count++] = l;
+        s.weights += l->weight->bytes;
+        s.kept += qc_graph_held_bytes(r->g, l->weight->bytes);
+        const size_t bytes = qc_round_weights_bytes(l->moments);
+        s.largest = larger(s.largest, bytes);
+        s.scratch = larger(s.scratch, bytes > l->weight->bytes ? bytes - l->weight->bytes : 0);
+        s.shared = larger(s.shared, qc_round_weights_shared_bytes(l->moments));
+        s.each = larger(s.each, qc_round_weights_worker_bytes(l->moments));
+    }
+    if (s.count) qsort(s.layers, s.count, sizeof *s.layers, by_work);
     bool ok = solve_all(&w->workers, &s, st);
     for (size_t i = 0; ok && i < r->count; i++) /* copied, since names outlive the graph */
         ok = (w->layers[i].name = qc_arena_strdup(w->arena, w->layers[i].name, st)) != NULL;

@@ -133,20 +133,6 @@ static bool lower_body(struct qc_graph **out, const void *user, const struct qc_
     return ok;
 }
 
-static bool write_format(struct job *j, size_t form, const char *path, struct qc_status *st)
-{
-    const char *format = j->o->job.graph.formats.items[form];
-    const struct qc_exporter *e = qc_exporter_find(format);
-    const struct qc_export_source source = {.produced = j->made.produced};
-    const struct lowering l = {.j = j, .exporter = e, .counts = form == 0};
-    struct qc_graph *lowered = NULL;
-    bool ok = !e->lower || (lower_form(&lowered, &l, &j->made, st) && qc_lower_functions(&lowered, st)) ||
-              qc_where(st, "format %s", format);
-    ok = ok && qc_export_file(NULL, path, e, &source, lowered, st);
-    qc_graph_free(lowered);
-    return ok;
-}
-
 bool qc_cmd_convert(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct job j = {.o = o};
@@ -167,7 +153,17 @@ bool qc_cmd_convert(const struct qc_cli_options *o, struct qc_status *st)
     ok = ok && qc_outputs_apart(&j.outputs, paths, n, NULL, o, st);
     for (size_t i = 0; ok && i < n; i++) ok = qc_output_check(paths[i], st);
     ok = ok && produce(&j, st) && dump(&j, st) && qc_interrupt_check(st);
-    for (size_t i = 0; ok && i < n; i++) ok = write_format(&j, i, paths[i], st);
+    for (size_t i = 0; ok && i < n; i++) {
+        const char *format = o->job.graph.formats.items[i];
+        const struct qc_exporter *e = qc_exporter_find(format);
+        const struct qc_export_source source = {.produced = j.made.produced};
+        const struct lowering l = {.j = &j, .exporter = e, .counts = i == 0};
+        struct qc_graph *lowered = NULL;
+        ok = !e->lower || (lower_form(&lowered, &l, &j.made, st) && qc_lower_functions(&lowered, st)) ||
+             qc_where(st, "format %s", format);
+        ok = ok && qc_export_file(NULL, paths[i], e, &source, lowered, st);
+        qc_graph_free(lowered);
+    }
     if (ok && o->json) {
         struct qc_json *json = qc_json_object();
         qc_json_set(json, "files", qc_json_strings(paths, n));
