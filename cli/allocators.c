@@ -24,21 +24,16 @@ extern const char __executable_start, etext; /* NOLINT(bugprone-reserved-identif
 /* Libraries must find these symbols, even if the program hides its others. */
 #define FOR_LIBRARIES __attribute__((visibility("default")))
 
-/* Returns true for more bytes than the machine has. Only a damaged file asks for that, so the library gets the
-   failure. */
-static bool is_absurd(size_t bytes)
-{
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    return pages > 0 && page > 0 && bytes / (size_t)page > (size_t)pages;
-}
-
 /* Handles lack of memory for `caller`. Returns only if the caller can handle NULL: the program's own code, or a request
-   that was too large. After a tail call in a library, `caller` is the library's own caller. */
+   of more bytes than the machine has, which only a damaged file makes. After a tail call in a library, `caller` is the
+   library's own caller. */
 static void failed(size_t bytes, const void *caller)
 {
     const int error = errno;
     const uintptr_t at = (uintptr_t)caller;
-    if ((at < (uintptr_t)&__executable_start || at >= (uintptr_t)&etext) && !is_absurd(bytes)) {
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    const bool absurd = pages > 0 && page > 0 && bytes / (size_t)page > (size_t)pages;
+    if ((at < (uintptr_t)&__executable_start || at >= (uintptr_t)&etext) && !absurd) {
         struct qc_status st = QC_STATUS_INIT;
         qc_fail_memory(&st, bytes);
         qc_give_up(st.message);

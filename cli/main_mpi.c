@@ -42,20 +42,13 @@ static bool receive_bytes(void **bytes, size_t *size, unsigned from, struct qc_s
     return qc_fail(st, QC_MACHINE, "MPI cannot receive the statistics of rank %u", from);
 }
 
-/* Returns the number of ranks on the same machine, which share its cores. */
-static unsigned neighbours(void)
-{
-    MPI_Comm near;
-    int n = 1;
-    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near) == MPI_SUCCESS) {
-        MPI_Comm_size(near, &n);
-        MPI_Comm_free(&near);
-    }
-    return (unsigned)n;
-}
-
 static bool join_ranks(struct qc_cli_options *o, const struct qc_team *team, unsigned near, struct qc_status *st)
 {
+    /* If the ranks run different commands, one that only prints help would leave the others waiting for it. */
+    const int own = o->help ? -1 : o->version ? -2 : (int)o->command;
+    int ends[2] = {own, -own}, all[2] = {own, -own};
+    if (MPI_Allreduce(ends, all, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD) != MPI_SUCCESS || all[0] != -all[1])
+        return qc_fail(st, QC_USAGE, "the ranks run different commands; start all with the same arguments");
     if (o->help || o->version || o->command == QC_COMMAND_help) return true;
     if (o->command != QC_COMMAND_collect && o->command != QC_COMMAND_quantize)
         return qc_fail(st, QC_USAGE, "'%s' cannot be shared between processes; use qcalib",
@@ -76,28 +69,6 @@ static bool join_ranks(struct qc_cli_options *o, const struct qc_team *team, uns
     return true;
 }
 
-/* Fails if the ranks run different commands: one that only prints help would leave the others waiting for it. */
-static bool agree(const struct qc_cli_options *o, struct qc_status *st)
-{
-    const int own = o->help ? -1 : o->version ? -2 : (int)o->command;
-    int ends[2] = {own, -own}, all[2] = {own, -own};
-    return MPI_Allreduce(ends, all, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD) == MPI_SUCCESS && all[0] == -all[1]
-               ? true
-               : qc_fail(st, QC_USAGE, "the ranks run different commands; start all with the same arguments");
-}
-
-/* Waits until every rank is here, or 5 s: a rank that has died does not come. After a signal, mpirun ends all ranks as
-   soon as one has ended, so the first one lets the others save their checkpoints. */
-static void wait_for_ranks(void)
-{
-    enum { TRIES = 500, NANOSECONDS = 10000000 };
-    MPI_Request all;
-    int here = 0;
-    if (MPI_Ibarrier(MPI_COMM_WORLD, &all) != MPI_SUCCESS) return;
-    for (int i = 0; i < TRIES && MPI_Test(&all, &here, MPI_STATUS_IGNORE) == MPI_SUCCESS && !here; i++)
-        nanosleep(&(struct timespec){.tv_nsec = NANOSECONDS}, NULL);
-}
-
 int main(int argc, char **argv)
 {
     struct qc_status st = QC_STATUS_INIT;
@@ -111,21 +82,34 @@ int main(int argc, char **argv)
     }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    unsigned near = neighbours();
+    /* the ranks on the same machine share its cores */
+    MPI_Comm machine;
+    int near = 1;
+    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine) == MPI_SUCCESS) {
+        MPI_Comm_size(machine, &near);
+        MPI_Comm_free(&machine);
+    }
     struct qc_team team = {.rank = (unsigned)rank,
                            .size = (unsigned)size,
                            .send = send_bytes,
                            .receive = receive_bytes};
     struct qc_arena *a = qc_arena_new();
     qc_interrupt_install();
-    bool ok = a ? qc_limits_begin(&st) && qc_options_parse(&o, argc, argv, a, &st) && agree(&o, &st) &&
-                      join_ranks(&o, &team, near, &st) && (rank == 0 || o.team) && qc_program_run(&o, &st)
+    bool ok = a ? qc_limits_begin(&st) && qc_options_parse(&o, argc, argv, a, &st) &&
+                      join_ranks(&o, &team, (unsigned)near, &st) && (rank == 0 || o.team) && qc_program_run(&o, &st)
                 : qc_fail_memory(&st, 1);
     ok = qc_screen_finish(&st) && ok;
     if (!ok && st.code == QC_OK && rank == 0) qc_fail(&st, QC_MACHINE, "failed without a reason: please report this");
     if (st.code != QC_OK) {
         qc_program_print_error(qc_text(program, sizeof program, "qcalib-mpi: rank %d", rank), &st);
-        if (st.code == QC_INTERRUPTED) wait_for_ranks();
+        /* Wait until every rank is here, or 5 s: a rank that has died does not come. After a signal, mpirun ends all
+           ranks as soon as one has ended, so the first one lets the others save their checkpoints. */
+        enum { TRIES = 500, NANOSECONDS = 10000000 };
+        MPI_Request every;
+        int here = 0;
+        if (st.code == QC_INTERRUPTED && MPI_Ibarrier(MPI_COMM_WORLD, &every) == MPI_SUCCESS)
+            for (int i = 0; i < TRIES && MPI_Test(&every, &here, MPI_STATUS_IGNORE) == MPI_SUCCESS && !here; i++)
+                nanosleep(&(struct timespec){.tv_nsec = NANOSECONDS}, NULL);
         MPI_Abort(MPI_COMM_WORLD, (int)st.code);
     }
     MPI_Barrier(MPI_COMM_WORLD); /* rank 0 has written the result */

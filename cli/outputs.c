@@ -68,24 +68,19 @@ char *qc_placement_file(struct qc_arena *a, const char *model, struct qc_status 
     return qc_arena_printf(a, st, "%.*s.placement.json", (int)length, model);
 }
 
-/* Adds everything that the command reads. */
-static bool add_command_inputs(struct qc_file_list *l, const struct qc_cli_options *o, struct qc_status *st)
-{
-    const struct qc_job_inputs in = qc_job_inputs_of(&o->job, NULL);
-    bool ok = qc_file_list_add_inputs(l, &in, &o->job, st) && qc_file_list_add(l, "--config", o->config, st) &&
-              qc_file_list_add(l, "--model", o->model, st) && qc_file_list_add(l, "--labels", o->labels, st);
-    for (size_t i = 0; ok && i < o->operands.count; i++)
-        ok = qc_file_list_add(l, "the input", o->operands.items[i], st);
-    return ok;
-}
-
 bool qc_outputs_apart(struct qc_file_list *out, const char *const *paths, size_t count, const char *report,
                       const struct qc_cli_options *o, struct qc_status *st)
 {
     const bool models = o->command == QC_COMMAND_quantize || o->command == QC_COMMAND_convert;
     struct qc_file_list inputs = {.arena = o->job.arena};
     *out = (struct qc_file_list){.arena = o->job.arena};
-    bool ok = add_command_inputs(&inputs, o, st);
+    /* everything that the command reads */
+    const struct qc_job_inputs in = qc_job_inputs_of(&o->job, NULL);
+    bool ok =
+        qc_file_list_add_inputs(&inputs, &in, &o->job, st) && qc_file_list_add(&inputs, "--config", o->config, st) &&
+        qc_file_list_add(&inputs, "--model", o->model, st) && qc_file_list_add(&inputs, "--labels", o->labels, st);
+    for (size_t i = 0; ok && i < o->operands.count; i++)
+        ok = qc_file_list_add(&inputs, "the input", o->operands.items[i], st);
     for (size_t i = 0; ok && i < count; i++)
         ok = models ? qc_file_list_add_model(out, paths[i], st) : qc_file_list_add(out, "the output", paths[i], st);
     ok = ok && qc_file_list_add(out, "--html", o->html, st) && qc_file_list_add_checkpoint(out, &o->job, st);

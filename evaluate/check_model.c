@@ -67,22 +67,6 @@ static bool check_file(struct checking *c, struct qc_status *st)
 
 /* ---- Saturation ---- */
 
-static bool check_pairs(struct checking *c, struct qc_status *st)
-{
-    const struct qc_target *t = c->o->graph.runs_on;
-    const struct qc_graph *g = c->made.produced;
-    struct qc_pair_proof proof;
-    if (!t->onnxruntime && !t->openvino) return true;
-    qc_prove_pairs(&proof, g);
-    if (!proof.saturating) return true;
-    char label[QC_LABEL];
-    return find_checked(
-        c, st, "saturation", proof.first ? qc_node_label(label, g, &g->nodes[proof.first]) : "",
-        "%zu of %zu products of int8 weights can saturate on x86 without VNNI, this one first; quantize with "
-        "7-bit weights (--overflow-fix)",
-        proof.saturating, proof.products);
-}
-
 /* Counts the elements of a weight at the ends of its levels, and the levels in use. */
 static bool check_weight(struct checking *c, qc_id v, struct qc_status *st)
 {
@@ -190,8 +174,19 @@ static bool check_activations(struct checking *c, const struct qc_dataset *data,
 
 static bool check_saturation(struct checking *c, struct qc_status *st)
 {
-    bool ok = check_pairs(c, st);
-    for (qc_id v = 1; ok && v <= c->made.produced->value_count; v++) ok = check_weight(c, v, st);
+    const struct qc_target *t = c->o->graph.runs_on;
+    const struct qc_graph *g = c->made.produced;
+    struct qc_pair_proof proof = {0};
+    char label[QC_LABEL];
+    bool ok = true;
+    if (t->onnxruntime || t->openvino) qc_prove_pairs(&proof, g);
+    if (proof.saturating)
+        ok = find_checked(
+            c, st, "saturation", proof.first ? qc_node_label(label, g, &g->nodes[proof.first]) : "",
+            "%zu of %zu products of int8 weights can saturate on x86 without VNNI, this one first; quantize with "
+            "7-bit weights (--overflow-fix)",
+            proof.saturating, proof.products);
+    for (qc_id v = 1; ok && v <= g->value_count; v++) ok = check_weight(c, v, st);
     return ok;
 }
 
@@ -209,13 +204,6 @@ static bool is_quantized(const struct qc_graph *g, qc_id v)
     return is_affine(g, v) || (n && n->op == QC_OP_Dequantize);
 }
 
-/* Returns true for a constant, perhaps reshaped. */
-static bool is_of_constant(const struct qc_graph *g, qc_id v)
-{
-    const struct qc_node *n = qc_node_of(g, v);
-    return qc_constant_of(g, n && n->op == QC_OP_Reshape ? n->inputs[0] : v) != NULL;
-}
-
 /* Returns true if a result, or that of a clamp or an added bias behind it, is stored in integers. */
 static bool is_stored_checked(const struct qc_uses *u, qc_id v)
 {
@@ -223,8 +211,12 @@ static bool is_stored_checked(const struct qc_uses *u, qc_id v)
     for (size_t i = 0; i < readers.count; i++) {
         const struct qc_node *n = &u->graph->nodes[readers.of[i].node];
         if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize) return true;
-        const bool biased = n->op == QC_OP_Dequantize ||
-                            (n->op == QC_OP_Add && is_of_constant(u->graph, n->inputs[1 - readers.of[i].input]));
+        /* the bias is a constant, perhaps reshaped */
+        const qc_id bias = n->op == QC_OP_Add ? n->inputs[1 - readers.of[i].input] : 0;
+        const struct qc_node *shape = bias ? qc_node_of(u->graph, bias) : NULL;
+        const bool reshaped = shape && shape->op == QC_OP_Reshape;
+        const bool biased =
+            n->op == QC_OP_Dequantize || (bias && qc_constant_of(u->graph, reshaped ? shape->inputs[0] : bias));
         if ((biased || qc_op_info(n->op)->affine == QC_AFFINE_BOUND) && is_stored_checked(u, n->outputs)) return true;
     }
     return false;
@@ -345,17 +337,6 @@ static bool check_fusion(struct checking *c, struct qc_status *st)
 
 /* ---- The whole ---- */
 
-/* Makes the QDQ form of the produced graph, with names for all values: parameters are found by name. */
-static bool make_qdq(struct checking *c, struct qc_status *st)
-{
-    char name[QC_LABEL];
-    if (!qc_exporter_find("qdq")->lower(&c->qdq, c->made.produced, NULL, st)) return false;
-    for (qc_id v = 1; v <= c->qdq->value_count; v++)
-        if (!c->qdq->values[v].name && !qc_graph_name_value(c->qdq, v, qc_text(name, sizeof name, "value_%u", v), st))
-            return false;
-    return true;
-}
-
 /* Opens the model: as in the file, in produced form, and as a float model with given parameters. */
 static bool open_checked(struct checking *c, struct qc_job_inputs *in, struct qc_model_at_hand *hand,
                          struct qc_progress *progress, struct qc_status *st)
@@ -372,7 +353,14 @@ static bool open_checked(struct checking *c, struct qc_job_inputs *in, struct qc
     if (!qc_canonical_model_of(&c->made, g, st)) return qc_where(st, "%s", in->model.file);
     bool linear = false;
     for (qc_id id = 1; id <= g->node_count; id++) linear = linear || qc_qlinear_of(&q, &g->nodes[id]);
-    if (linear && !make_qdq(c, st)) return false;
+    if (linear) { /* with names for all values: parameters are found by name */
+        char name[QC_LABEL];
+        if (!qc_exporter_find("qdq")->lower(&c->qdq, c->made.produced, NULL, st)) return false;
+        for (qc_id v = 1; v <= c->qdq->value_count; v++)
+            if (!c->qdq->values[v].name &&
+                !qc_graph_name_value(c->qdq, v, qc_text(name, sizeof name, "value_%u", v), st))
+                return false;
+    }
     *hand = (struct qc_model_at_hand){.graph = c->qdq ? c->qdq : g, .info = &c->model.info, .sha256 = ""};
     in->model.at_hand = hand;
     in->data = (struct qc_data_source){.file = NULL};
@@ -380,17 +368,6 @@ static bool open_checked(struct checking *c, struct qc_job_inputs *in, struct qc
            qc_setup_open(c->setup, &(struct qc_listener){.warnings = c->unsaid}, st) &&
            qc_partition_options_of(&scheme, c->o, c->setup->plain ? &c->setup->given : NULL, c->o->arena, st) &&
            qc_partition_new(&c->partition, c->setup->normalised, c->setup->rules, &scheme, st);
-}
-
-static bool estimate(struct checking *c, struct qc_status *st)
-{
-    const bool wide = c->o->graph.runs_on->wide_is_float;
-    double made, real;
-    if (!qc_estimate_time(&made, QC_PROCESSOR_AVX512_VNNI, c->made.produced, wide, st) ||
-        !qc_estimate_time(&real, QC_PROCESSOR_AVX512_VNNI, c->setup->normalised, wide, st))
-        return false;
-    c->latency = made / real;
-    return true;
 }
 
 bool qc_check_model(struct qc_json **out, const char *file, const struct qc_data_source *data,
@@ -421,7 +398,11 @@ bool qc_check_model(struct qc_json **out, const char *file, const struct qc_data
                  check_activations(&c, samples, &run, st);
             qc_dataset_free(samples);
         }
-        ok = ok && check_file(&c, st) && estimate(&c, st);
+        const bool wide = o->graph.runs_on->wide_is_float;
+        double made, real;
+        ok = ok && check_file(&c, st) && qc_estimate_time(&made, QC_PROCESSOR_AVX512_VNNI, c.made.produced, wide, st) &&
+             qc_estimate_time(&real, QC_PROCESSOR_AVX512_VNNI, c.setup->normalised, wide, st);
+        if (ok) c.latency = made / real;
     }
     qc_partition_free(c.partition);
     qc_setup_free(c.setup);

@@ -29,12 +29,6 @@ static bool is_stored_matched(const struct qc_graph *g, qc_id v)
     return s && s->kind == QC_QPARAMS_QUANTIZER && s->count == 1;
 }
 
-static bool is_observable(const struct qc_graph *g, qc_id v)
-{
-    const struct qc_type *t = &g->values[v].type;
-    return t->qparams ? is_stored_matched(g, v) : t->dtype == QC_F32;
-}
-
 /* Returns the op's result of which a value is a converted form; 0 if it comes from an input or a constant. */
 static qc_id source_of_matched(const struct qc_graph *g, qc_id v)
 {
@@ -53,8 +47,10 @@ static bool find_layers(struct layers *l, const struct qc_graph *g, struct qc_ar
                          .index = QC_NEW_ARRAY(a, size_t, g->value_count + 1, st)};
     if (!l->of || !l->index) return false;
     for (qc_id v = 1; v <= g->value_count; v++) {
-        const qc_id source = g->values[v].constant || !is_observable(g, v) ? 0 : source_of_matched(g, v);
-        if (!source || g->values[v].type.shape.rank != g->values[source].type.shape.rank) continue;
+        const struct qc_type *t = &g->values[v].type;
+        const bool observable = t->qparams ? is_stored_matched(g, v) : t->dtype == QC_F32;
+        const qc_id source = g->values[v].constant || !observable ? 0 : source_of_matched(g, v);
+        if (!source || t->shape.rank != g->values[source].type.shape.rank) continue;
         if (l->index[source]) {
             /* Prefer the stored form to the real one; of several, the first. */
             struct layer *known = &l->of[l->index[source] - 1];

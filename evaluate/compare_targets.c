@@ -8,35 +8,6 @@
 #include "base/file_map.h"
 #include "quantize/job.h"
 
-static bool options_of(struct qc_options *q, const struct qc_options *o, const char *target, struct qc_status *st)
-{
-    static const enum qc_option same[] = {QC_OPTION_INPUT, QC_OPTION_STATE,   QC_OPTION_PREPROCESS,
-                                          QC_OPTION_IMAGE, QC_OPTION_SAMPLES, QC_OPTION_SEED};
-    if (!qc_options_init(q, QC_COMMAND_quantize, o->arena, st) || !qc_options_set(q, QC_OPTION_TARGET, target, st) ||
-        !qc_options_set(q, QC_OPTION_ADVICE, "off", st) || !qc_options_set(q, QC_OPTION_FORMAT, "qdq", st))
-        return false;
-    q->data = o->data;
-    if (o->data.stats) {
-        q->data.file = NULL; /* the samples are for the comparison */
-        if (!qc_options_set(q, QC_OPTION_METHOD, "mse", st)) return false;
-    }
-    for (size_t i = 0; i < sizeof same / sizeof *same; i++) q->given[same[i]] = o->given[same[i]];
-    q->run = o->run;
-    q->graph.kernels = o->graph.kernels;
-    return true;
-}
-
-/* Returns an option as a text, of a list its elements with commas. */
-static const char *text_of_target(const struct qc_json *options, const char *key, struct qc_arena *a,
-                                  struct qc_status *st)
-{
-    const struct qc_json *v = qc_json_get(options, key);
-    const char *text = qc_json_text(v) ? qc_json_text(v) : "";
-    for (size_t i = 0; text && i < qc_json_size(v); i++)
-        text = qc_arena_printf(a, st, "%s%s%s", text, i ? "," : "", qc_json_text(qc_json_at(v, i)));
-    return text && !*text && strcmp(key, "rounding") == 0 ? "onnx" : text;
-}
-
 /* Returns the effective options, the target's traits, and how much is in integers. */
 static struct qc_json *conventions(const char *name, const struct qc_options *q, const struct qc_json *record,
                                    struct qc_status *st)
@@ -47,8 +18,13 @@ static struct qc_json *conventions(const char *name, const struct qc_options *q,
     const struct qc_target *t = q->graph.runs_on;
     struct qc_json *options = qc_options_json(q), *o = QC_JSON("target %s", name);
     char count[2][32];
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        qc_json_set(o, keys[i], qc_json_string(text_of_target(options, keys[i], q->arena, st)));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const struct qc_json *v = qc_json_get(options, keys[i]);
+        const char *text = qc_json_text(v) ? qc_json_text(v) : "";
+        for (size_t k = 0; text && k < qc_json_size(v); k++) /* a list: its elements with commas */
+            text = qc_arena_printf(q->arena, st, "%s%s%s", text, k ? "," : "", qc_json_text(qc_json_at(v, k)));
+        qc_json_set(o, keys[i], qc_json_string(text && !*text && strcmp(keys[i], "rounding") == 0 ? "onnx" : text));
+    }
     qc_json_free(options);
     qc_json_put(o, "scales %s results %s biases %s", t->power_of_two ? "powers of two" : "any",
                 t->float_results ? "float unless read as integers" : "stored", biases[t->bias]);
@@ -62,6 +38,8 @@ static struct qc_json *conventions(const char *name, const struct qc_options *q,
 bool qc_quantize_for_targets(struct qc_target_pair *out, const char *model, const struct qc_options *o,
                              struct qc_progress *progress, struct qc_warnings *w, struct qc_status *st)
 {
+    static const enum qc_option same[] = {QC_OPTION_INPUT, QC_OPTION_STATE,   QC_OPTION_PREPROCESS,
+                                          QC_OPTION_IMAGE, QC_OPTION_SAMPLES, QC_OPTION_SEED};
     *out = (struct qc_target_pair){.rounding = NULL};
     const char *comma = strchr(o->graph.target, ',');
     if (!comma || comma == o->graph.target || !comma[1] || strchr(comma + 1, ','))
@@ -73,7 +51,16 @@ bool qc_quantize_for_targets(struct qc_target_pair *out, const char *model, cons
         const struct qc_job_listener listener = {.progress = progress};
         struct qc_options q;
         struct qc_job *j = NULL;
-        if (!options_of(&q, o, name[side], st)) return false;
+        if (!qc_options_init(&q, QC_COMMAND_quantize, o->arena, st) ||
+            !qc_options_set(&q, QC_OPTION_TARGET, name[side], st) || !qc_options_set(&q, QC_OPTION_ADVICE, "off", st) ||
+            !qc_options_set(&q, QC_OPTION_FORMAT, "qdq", st) ||
+            (o->data.stats && !qc_options_set(&q, QC_OPTION_METHOD, "mse", st)))
+            return false;
+        q.data = o->data;
+        if (o->data.stats) q.data.file = NULL; /* the samples are for the comparison */
+        for (size_t i = 0; i < sizeof same / sizeof *same; i++) q.given[same[i]] = o->given[same[i]];
+        q.run = o->run;
+        q.graph.kernels = o->graph.kernels;
         const struct qc_job_inputs in = qc_job_inputs_of(&q, model);
         bool ok = qc_job_new(&j, &q, &in, &listener, st) && qc_job_run(j, st) &&
                   qc_temporary_file(&out->file[side], o->arena, st) && qc_job_write(j, 0, out->file[side], st);

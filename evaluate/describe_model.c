@@ -111,21 +111,6 @@ static bool add_graph(struct summary *s, const struct qc_graph *g, struct qc_are
     return true;
 }
 
-/* A model without canonical form has no proof; inspect shows it all the same. */
-static bool prove_pairs(struct summary *s, const struct qc_graph *g, struct qc_status *st)
-{
-    struct qc_status own = QC_STATUS_INIT;
-    struct qc_canonical_model c;
-    if (!qc_is_quantized(g)) return true;
-    if (!qc_canonical_model_of(&c, g, &own)) {
-        if (own.code == QC_MACHINE) *st = own;
-        return own.code != QC_MACHINE;
-    }
-    qc_prove_pairs(&s->proof, c.produced);
-    qc_canonical_model_free(&c);
-    return true;
-}
-
 static struct qc_json *carried_json(const struct qc_carried *c, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_json *all = qc_json_array();
@@ -161,20 +146,15 @@ static struct qc_json *quantized_json(const struct summary *s, size_t most)
     return all;
 }
 
-static struct qc_json *nodes_json(const struct qc_graph *g)
+/* Adds the nodes and values with their names. */
+static void put_values(struct qc_json *root, const struct qc_graph *g)
 {
-    struct qc_json *all = qc_json_array();
+    struct qc_json *nodes = qc_json_array(), *values = qc_json_array();
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        qc_json_add(all, QC_JSON("name %s op %s", n->name && *n->name ? n->name : QC_VALUE_LABEL(g, n->outputs),
-                                 qc_op_info(n->op)->name));
+        qc_json_add(nodes, QC_JSON("name %s op %s", n->name && *n->name ? n->name : QC_VALUE_LABEL(g, n->outputs),
+                                   qc_op_info(n->op)->name));
     }
-    return all;
-}
-
-static struct qc_json *values_json(const struct qc_graph *g)
-{
-    struct qc_json *all = qc_json_array();
     for (size_t v = 1; v <= g->value_count; v++) {
         const struct qc_node *n = qc_node_of(g, (qc_id)v);
         struct qc_json *one =
@@ -184,20 +164,10 @@ static struct qc_json *values_json(const struct qc_graph *g)
                     qc_json_string(n                       ? qc_op_info(n->op)->name
                                    : g->values[v].constant ? "constant"
                                                            : "input"));
-        qc_json_add(all, one);
+        qc_json_add(values, one);
     }
-    return all;
-}
-
-/* Puts in what the text tells beside the object: unsupported operators by type, and what the proof counted. */
-static void put_for_text(struct qc_json *root, const struct qc_graph *g, const struct summary *s)
-{
-    const struct qc_pair_proof *p = &s->proof;
-    const struct qc_carried *c = g->carried;
-    char list[QC_CARRIED_TEXT];
-    if (c) qc_json_put(root, "carried %s followers %zu", qc_carried_text(list, c), c->node_count - c->unknown_count);
-    if (p->products || p->unknown)
-        qc_json_put(root, "products %zu saturating %zu unknown %zu", p->products, p->saturating, p->unknown);
+    qc_json_set(root, "node_list", nodes);
+    qc_json_set(root, "values", values);
 }
 
 bool qc_describe_model(struct qc_json **out, const struct qc_model *m, unsigned more, struct qc_arena *a,
@@ -207,9 +177,18 @@ bool qc_describe_model(struct qc_json **out, const struct qc_model *m, unsigned 
     const struct qc_carried *c = g->carried;
     const struct qc_model_info *info = &m->info;
     struct summary s = {.macs_known = !g->depth};
-    if (!(s.quantized = QC_NEW_ARRAY(a, struct quantized_value, count_nodes(g), st)) || !add_graph(&s, g, a, st) ||
-        !prove_pairs(&s, g, st))
+    if (!(s.quantized = QC_NEW_ARRAY(a, struct quantized_value, count_nodes(g), st)) || !add_graph(&s, g, a, st))
         return false;
+    /* A model without canonical form has no proof; inspect shows it all the same. */
+    struct qc_canonical_model made;
+    struct qc_status own = QC_STATUS_INIT;
+    if (qc_is_quantized(g) && qc_canonical_model_of(&made, g, &own)) {
+        qc_prove_pairs(&s.proof, made.produced);
+        qc_canonical_model_free(&made);
+    } else if (own.code == QC_MACHINE) {
+        *st = own;
+        return false;
+    }
     struct qc_json *ops = qc_json_object();
     for (unsigned op = 0; op < QC_OP_COUNT; op++)
         if (s.ops[op]) qc_json_set(ops, qc_op_info((enum qc_op)op)->name, qc_json_whole(s.ops[op]));
@@ -232,10 +211,16 @@ bool qc_describe_model(struct qc_json **out, const struct qc_model *m, unsigned 
                 : s.proof.products && !s.proof.unknown ? qc_json_bool(true)
                                                        : qc_json_null());
     qc_json_set(root, "notes", qc_json_strings(info->notes, info->note_count));
-    if (more & QC_DESCRIBE_VALUES) qc_json_set(root, "node_list", nodes_json(g));
-    if (more & QC_DESCRIBE_VALUES) qc_json_set(root, "values", values_json(g));
-    if (more & QC_DESCRIBE_FOR_TEXT) put_for_text(root, g, &s);
-    if (!onnx && more & QC_DESCRIBE_FOR_TEXT) qc_json_put(root, "schema %lld", (long long)info->model_version);
+    if (more & QC_DESCRIBE_VALUES) put_values(root, g);
+    if (more & QC_DESCRIBE_FOR_TEXT) { /* what the text tells beside the object */
+        const struct qc_pair_proof *p = &s.proof;
+        char list[QC_CARRIED_TEXT];
+        if (c)
+            qc_json_put(root, "carried %s followers %zu", qc_carried_text(list, c), c->node_count - c->unknown_count);
+        if (p->products || p->unknown)
+            qc_json_put(root, "products %zu saturating %zu unknown %zu", p->products, p->saturating, p->unknown);
+        if (!onnx) qc_json_put(root, "schema %lld", (long long)info->model_version);
+    }
     *out = root;
     return true;
 }
@@ -243,14 +228,6 @@ bool qc_describe_model(struct qc_json **out, const struct qc_model *m, unsigned 
 /* Describes a file, whose kind is found by its content. */
 
 /* ---- Data ---- */
-
-static struct qc_json *dims_json(const struct qc_data_entry *e)
-{
-    struct qc_json *dims = qc_json_array();
-    for (unsigned d = 0; d < e->rank; d++)
-        qc_json_add(dims, e->dims[d] < 0 ? qc_json_null() : qc_json_integer(e->dims[d]));
-    return dims;
-}
 
 /* ---- Statistics ---- */
 
@@ -260,29 +237,6 @@ static struct qc_json *sample_json(uint64_t id)
     return QC_JSON("part %zu sample %zu", QC_SAMPLE_PART(id), QC_SAMPLE_NUMBER(id));
 }
 
-static struct qc_json *ranges_json(const struct qc_collection *c, size_t part)
-{
-    struct qc_json *list = qc_json_array();
-    for (size_t i = 0; i < c->range_count; i++) {
-        if (c->ranges[i].part != part) continue;
-        qc_json_add(list, qc_json_pair(qc_json_integer((int64_t)c->ranges[i].first),
-                                       qc_json_integer((int64_t)c->ranges[i].count)));
-    }
-    return list;
-}
-
-static struct qc_json *tensor_json(const struct qc_collected *v)
-{
-    const struct qc_tally *t = &v->histogram->tally;
-    struct qc_json *one =
-        QC_JSON("name %s count %zu zeros %" PRIu64 " nan %zu inf %zu min %g max %g", v->name, t->count, t->zeros,
-                t->nan, (t->pos_inf + t->neg_inf), (double)t->min, (double)t->max);
-    qc_json_set(one, "min_at", sample_json(t->min_sample));
-    qc_json_set(one, "max_at", sample_json(t->max_sample));
-    qc_json_set(one, "first_bad", sample_json(t->first_bad_sample));
-    return one;
-}
-
 static struct qc_json *statistics_json(const char *path, const struct qc_collection *c)
 {
     struct qc_json *root = QC_JSON("file %s kind %s", path, "statistics"), *parts = qc_json_array(),
@@ -290,10 +244,24 @@ static struct qc_json *statistics_json(const char *path, const struct qc_collect
     for (size_t i = 0; i < c->part_count; i++) {
         struct qc_json *one = QC_JSON("sha256 %s samples_in_file %zu samples_chosen %zu", c->parts[i].sha256,
                                       c->parts[i].samples, c->parts[i].chosen);
-        qc_json_set(one, "seen", ranges_json(c, i));
+        struct qc_json *seen = qc_json_array();
+        for (size_t k = 0; k < c->range_count; k++)
+            if (c->ranges[k].part == i)
+                qc_json_add(seen, qc_json_pair(qc_json_integer((int64_t)c->ranges[k].first),
+                                               qc_json_integer((int64_t)c->ranges[k].count)));
+        qc_json_set(one, "seen", seen);
         qc_json_add(parts, one);
     }
-    for (size_t i = 0; i < c->count; i++) qc_json_add(tensors, tensor_json(&c->values[i]));
+    for (size_t i = 0; i < c->count; i++) {
+        const struct qc_tally *t = &c->values[i].histogram->tally;
+        struct qc_json *one =
+            QC_JSON("name %s count %zu zeros %" PRIu64 " nan %zu inf %zu min %g max %g", c->values[i].name, t->count,
+                    t->zeros, t->nan, (t->pos_inf + t->neg_inf), (double)t->min, (double)t->max);
+        qc_json_set(one, "min_at", sample_json(t->min_sample));
+        qc_json_set(one, "max_at", sample_json(t->max_sample));
+        qc_json_set(one, "first_bad", sample_json(t->first_bad_sample));
+        qc_json_add(tensors, one);
+    }
     qc_json_set(root, "version", qc_json_integer(qc_statistics_version(c)));
     qc_json_put(root, "model_sha256 %s inputs %s samples %zu", c->model_sha256, c->inputs, qc_collection_samples(c));
     qc_json_set(root, "parts", parts);
@@ -332,19 +300,6 @@ bool qc_report_read(struct qc_json **out, const char *path, struct qc_arena *a, 
     return true;
 }
 
-static struct qc_json *report_json(const char *path, const struct qc_json *r, bool for_text)
-{
-    static const char *const head[] = {"tool", "version", "command", "model", "data", "options", "accuracy"};
-    static const char *const counted[] = {"layers", "float_ops", "warnings"}; /* the last one in the text */
-    struct qc_json *root = QC_JSON("file %s kind %s", path, "report");
-    for (size_t k = 0; k < sizeof head / sizeof *head; k++)
-        qc_json_set(root, head[k], qc_json_copy(qc_json_get(r, head[k])));
-    for (size_t k = 0; k < sizeof counted / sizeof *counted - !for_text; k++)
-        qc_json_set(root, counted[k], qc_json_whole(qc_json_size(qc_json_get(r, counted[k]))));
-    if (for_text) qc_json_set(root, "reference", qc_json_copy(qc_json_get(r, "reference")));
-    return root;
-}
-
 /* ---- Any ---- */
 
 enum kind { MODEL, DATA, STATISTICS, REPORT };
@@ -380,10 +335,13 @@ static bool describe_data_file(struct qc_json **out, const char *path, const str
     struct qc_json *sets = qc_json_array();
     for (size_t i = 0; i < list.count; i++) {
         const struct qc_data_entry *e = &list.entries[i];
-        struct qc_json *one = QC_JSON("name %s type %s", e->name, e->type), *attributes = qc_json_object();
+        struct qc_json *one = QC_JSON("name %s type %s", e->name, e->type), *attributes = qc_json_object(),
+                       *dims = qc_json_array();
+        for (unsigned d = 0; d < e->rank; d++)
+            qc_json_add(dims, e->dims[d] < 0 ? qc_json_null() : qc_json_integer(e->dims[d]));
         for (size_t k = 0; k < e->attribute_count; k++)
             qc_json_set(attributes, e->attributes[k].name, qc_json_string(e->attributes[k].text));
-        qc_json_set(one, "shape", dims_json(e));
+        qc_json_set(one, "shape", dims);
         qc_json_put(one, "storage %s", e->storage);
         qc_json_set(one, "attributes", attributes);
         qc_json_add(sets, one);
@@ -396,6 +354,9 @@ static bool describe_data_file(struct qc_json **out, const char *path, const str
 bool qc_describe_file(struct qc_json **out, const char *path, const struct qc_options *o, unsigned more,
                       struct qc_warnings *w, struct qc_status *st)
 {
+    /* Members of a report; the last one that is counted is for the text. */
+    static const char *const head[] = {"tool", "version", "command", "model", "data", "options", "accuracy"};
+    static const char *const counted[] = {"layers", "float_ops", "warnings"};
     enum kind kind;
     struct qc_model m = {0};
     struct qc_collection *c = NULL;
@@ -415,7 +376,15 @@ bool qc_describe_file(struct qc_json **out, const char *path, const struct qc_op
         qc_collection_free(c);
         break;
     case REPORT:
-        if ((ok = qc_report_read(&r, path, o->arena, st))) *out = report_json(path, r, more & QC_DESCRIBE_FOR_TEXT);
+        if ((ok = qc_report_read(&r, path, o->arena, st))) {
+            const bool for_text = more & QC_DESCRIBE_FOR_TEXT;
+            *out = QC_JSON("file %s kind %s", path, "report");
+            for (size_t k = 0; k < sizeof head / sizeof *head; k++)
+                qc_json_set(*out, head[k], qc_json_copy(qc_json_get(r, head[k])));
+            for (size_t k = 0; k < sizeof counted / sizeof *counted - !for_text; k++)
+                qc_json_set(*out, counted[k], qc_json_whole(qc_json_size(qc_json_get(r, counted[k]))));
+            if (for_text) qc_json_set(*out, "reference", qc_json_copy(qc_json_get(r, "reference")));
+        }
         qc_json_free(r);
         break;
     }

@@ -135,43 +135,34 @@ static bool there(char **json, const size_t *size, struct qc_status *st)
     return qc_public_there(json, "json", st) && qc_public_there(size, "size", st);
 }
 
-static bool inspect_file(char **json, size_t *size, const char *path, struct qc_arena *a, struct qc_status *st)
-{
-    struct qc_options o;
-    struct qc_json *all = NULL;
-    return qc_options_init(&o, QC_COMMAND_run, a, st) && qc_describe_file(&all, path, &o, 0, NULL, st) &&
-           print(json, size, all, st);
-}
-
 int qcalib_inspect_file(char **json, size_t *size, const char *path, struct qcalib_error *error)
 {
     struct qc_public_call call = qc_public_begin_call();
     QC_ARENA_SCOPE *a = qc_arena_new();
-    const bool ok = there(json, size, &call.st) && qc_public_there(path, "path", &call.st) &&
-                    (a || qc_fail_memory(&call.st, 1)) && inspect_file(json, size, path, a, &call.st);
-    return qc_public_end(ok, &call, error);
-}
-
-static bool inspect_model(char **json, size_t *size, const struct qcalib_model *model, struct qc_arena *a,
-                          struct qc_status *st)
-{
     struct qc_options o;
-    struct qc_model m = {0};
     struct qc_json *all = NULL;
-    struct qc_model_source source;
-    struct qc_model_at_hand at_hand;
-    qc_public_source(&source, &at_hand, model);
-    const bool ok = qc_options_init(&o, QC_COMMAND_run, a, st) && qc_model_open(&m, &source, &o, NULL, st) &&
-                    qc_describe_model(&all, &m, 0, a, st) && print(json, size, all, st);
-    qc_model_close(&m);
-    return ok;
+    const bool ok = there(json, size, &call.st) && qc_public_there(path, "path", &call.st) &&
+                    (a || qc_fail_memory(&call.st, 1)) && qc_options_init(&o, QC_COMMAND_run, a, &call.st) &&
+                    qc_describe_file(&all, path, &o, 0, NULL, &call.st) && print(json, size, all, &call.st);
+    return qc_public_end(ok, &call, error);
 }
 
 int qcalib_inspect_model(char **json, size_t *size, const qcalib_model *model, struct qcalib_error *error)
 {
     struct qc_public_call call = qc_public_begin_call();
     QC_ARENA_SCOPE *a = qc_arena_new();
-    const bool ok = there(json, size, &call.st) && qc_public_there(model, "model", &call.st) &&
-                    (a || qc_fail_memory(&call.st, 1)) && inspect_model(json, size, model, a, &call.st);
+    struct qc_options o;
+    struct qc_model m = {0};
+    struct qc_json *all = NULL;
+    struct qc_model_source source;
+    struct qc_model_at_hand at_hand;
+    bool ok =
+        there(json, size, &call.st) && qc_public_there(model, "model", &call.st) && (a || qc_fail_memory(&call.st, 1));
+    if (ok) {
+        qc_public_source(&source, &at_hand, model);
+        ok = qc_options_init(&o, QC_COMMAND_run, a, &call.st) && qc_model_open(&m, &source, &o, NULL, &call.st) &&
+             qc_describe_model(&all, &m, 0, a, &call.st) && print(json, size, all, &call.st);
+        qc_model_close(&m);
+    }
     return qc_public_end(ok, &call, error);
 }

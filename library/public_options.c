@@ -52,14 +52,6 @@ void qcalib_options_free(qcalib_options *options)
     free(options);
 }
 
-static bool read_json(struct qc_options *o, const struct word *w, struct qc_status *st)
-{
-    struct qc_json *json = NULL;
-    const bool ok = qc_json_parse(&json, w->value, w->size, st) && qc_options_configure(o, json, "options", st);
-    qc_json_free(json);
-    return ok;
-}
-
 /* Applies a word; *taken: the command has this option. */
 static bool read_word(bool *taken, struct qc_options *o, const struct word *w, struct qc_status *st)
 {
@@ -67,7 +59,12 @@ static bool read_word(bool *taken, struct qc_options *o, const struct word *w, s
     struct qc_status ignored = QC_STATUS_INIT;
     *taken = !w->name || qc_options_find(&option, o, w->name, &ignored);
     if (!*taken) return true;
-    if (!(w->name ? qc_options_set(o, option, w->value, st) : read_json(o, w, st))) return false;
+    struct qc_json *json = NULL;
+    const bool ok = w->name
+                        ? qc_options_set(o, option, w->value, st)
+                        : qc_json_parse(&json, w->value, w->size, st) && qc_options_configure(o, json, "options", st);
+    qc_json_free(json);
+    if (!ok) return false;
     for (size_t i = 0; i < OBJECTS; i++)
         if (o->given[objects[i].option])
             return qc_fail(st, QC_USAGE,
@@ -76,28 +73,24 @@ static bool read_word(bool *taken, struct qc_options *o, const struct word *w, s
     return true;
 }
 
-/* Checks a word on its own for every job that takes it. */
-static bool check_word(const struct word *w, struct qc_status *st)
+/* Adds a word, which is checked on its own for every job that takes it. */
+static bool add_word(struct qcalib_options *to, struct word *w, struct qc_status *st)
 {
     QC_ARENA_SCOPE *a = qc_arena_new();
     bool any = false, ok = a || qc_fail_memory(st, 1);
+    enum qc_option option;
     struct qc_options o;
     for (size_t k = 0; ok && k < JOBS; k++) {
         bool taken = false;
         ok = qc_options_init(&o, jobs[k], a, st) && read_word(&taken, &o, w, st);
         any = any || taken;
     }
-    enum qc_option option;
-    return ok && (any || (qc_options_init(&o, jobs[0], a, st) && qc_options_find(&option, &o, w->name, st)));
-}
-
-static bool add_word(struct qcalib_options *o, struct word *w, struct qc_status *st)
-{
-    if (!check_word(w, st)) return false;
-    struct word *more = realloc(o->words, (o->count + 1) * sizeof *more);
-    if (!more) return qc_fail_memory(st, (o->count + 1) * sizeof *more);
-    o->words = more;
-    more[o->count++] = *w;
+    if (!ok || (!any && !(qc_options_init(&o, jobs[0], a, st) && qc_options_find(&option, &o, w->name, st))))
+        return false;
+    struct word *more = realloc(to->words, (to->count + 1) * sizeof *more);
+    if (!more) return qc_fail_memory(st, (to->count + 1) * sizeof *more);
+    to->words = more;
+    more[to->count++] = *w;
     *w = (struct word){0};
     return true;
 }

@@ -18,35 +18,27 @@ struct qcalib_result {
     bool models; /* --max-drop was met */
 };
 
-static bool quantize(struct qcalib_result *r, const struct qcalib_model *model, const struct qcalib_job *call,
-                     struct qc_status *st)
-{
-    struct qc_public_job *p = &r->public;
-    struct qc_json *json = NULL;
-    if (!qc_public_begin(p, QC_COMMAND_quantize, model, call, st)) return false;
-    const struct qc_job_listener listener = {.progress = p->call.progress ? &p->progress : NULL};
-    bool ok = qc_job_new(&r->job, &p->options, &p->in, &listener, st) && qc_job_run(r->job, st) &&
-              qc_job_record(&json, r->job, st);
-    r->r = r->job ? qc_job_report(r->job) : NULL;
-    if (ok && !(r->report = qc_json_print(json, 2))) ok = qc_fail_memory(st, 1);
-    qc_json_free(json);
-    if (ok) qc_job_done(r->job);
-    if (r->job) qc_public_warn(p, qc_job_warnings(r->job));
-    p->progress.tell = NULL; /* the callbacks are valid only during the call */
-    return ok;
-}
-
 int qcalib_quantize(qcalib_result **out, const qcalib_model *model, const struct qcalib_job *job,
                     struct qcalib_error *error)
 {
     struct qc_public_call call = qc_public_begin_call();
-    if (!qc_public_there(out, "out", &call.st)) return qc_public_end(false, &call, error);
-    struct qcalib_result *r = calloc(1, sizeof *r);
-    if (!r) {
-        qc_fail_memory(&call.st, sizeof *r);
+    struct qcalib_result *r = NULL;
+    if (!qc_public_there(out, "out", &call.st) || !(r = calloc(1, sizeof *r))) {
+        qc_fail_memory(&call.st, sizeof *r); /* unless out is NULL */
         return qc_public_end(false, &call, error);
     }
-    const bool made = quantize(r, model, job, &call.st);
+    struct qc_public_job *p = &r->public;
+    struct qc_json *json = NULL;
+    bool made = qc_public_begin(p, QC_COMMAND_quantize, model, job, &call.st);
+    const struct qc_job_listener listener = {.progress = p->call.progress ? &p->progress : NULL};
+    made = made && qc_job_new(&r->job, &p->options, &p->in, &listener, &call.st) && qc_job_run(r->job, &call.st) &&
+           qc_job_record(&json, r->job, &call.st);
+    r->r = r->job ? qc_job_report(r->job) : NULL;
+    if (made && !(r->report = qc_json_print(json, 2))) made = qc_fail_memory(&call.st, 1);
+    qc_json_free(json);
+    if (made) qc_job_done(r->job);
+    if (r->job) qc_public_warn(p, qc_job_warnings(r->job));
+    p->progress.tell = NULL; /* the callbacks are valid only during the call */
     if (made) qc_job_check_demand(&r->models, r->job, &call.st);
     if (made)
         *out = r;
@@ -201,22 +193,6 @@ void qc_public_source(struct qc_model_source *out, struct qc_model_at_hand *at_h
     *out = (struct qc_model_source){.file = model->name, .at_hand = at_hand};
 }
 
-/* Checks the outputs that the caller names. */
-static bool take_outputs(struct qc_public_job *out, struct qc_status *st)
-{
-    const struct qcalib_job *call = &out->call;
-    struct qc_file_list inputs = {.arena = out->arena};
-    out->outputs.arena = out->arena;
-    for (size_t i = 0; i < call->output_count; i++)
-        if (!qc_public_there(call->outputs, "outputs", st) || !qc_public_there(call->outputs[i], "outputs[i]", st) ||
-            !qc_file_list_add_model(&out->outputs, call->outputs[i], st) || !qc_output_check(call->outputs[i], st))
-            return false;
-    out->in.model.outputs = out->outputs.items;
-    out->in.model.output_count = out->outputs.count;
-    return !call->output_count || (qc_file_list_add_inputs(&inputs, &out->in, &out->options, st) &&
-                                   qc_file_list_apart(&out->outputs, &inputs, st));
-}
-
 bool qc_public_begin(struct qc_public_job *out, enum qc_command command, const struct qcalib_model *model,
                      const struct qcalib_job *job, struct qc_status *st)
 {
@@ -232,9 +208,21 @@ bool qc_public_begin(struct qc_public_job *out, enum qc_command command, const s
         out->in.files = call->statistics->files.items;
         out->in.file_count = call->statistics->files.count;
     }
-    return take_data(&out->in.data, call->data, out->arena, st) &&
-           take_data(&out->in.eval, call->eval, out->arena, st) &&
-           qc_public_options(&out->options, command, call->options, out->arena, st) && take_outputs(out, st);
+    if (!take_data(&out->in.data, call->data, out->arena, st) ||
+        !take_data(&out->in.eval, call->eval, out->arena, st) ||
+        !qc_public_options(&out->options, command, call->options, out->arena, st))
+        return false;
+    /* the outputs that the caller names */
+    struct qc_file_list inputs = {.arena = out->arena};
+    out->outputs.arena = out->arena;
+    for (size_t i = 0; i < call->output_count; i++)
+        if (!qc_public_there(call->outputs, "outputs", st) || !qc_public_there(call->outputs[i], "outputs[i]", st) ||
+            !qc_file_list_add_model(&out->outputs, call->outputs[i], st) || !qc_output_check(call->outputs[i], st))
+            return false;
+    out->in.model.outputs = out->outputs.items;
+    out->in.model.output_count = out->outputs.count;
+    return !call->output_count || (qc_file_list_add_inputs(&inputs, &out->in, &out->options, st) &&
+                                   qc_file_list_apart(&out->outputs, &inputs, st));
 }
 
 void qc_public_done(struct qc_public_job *j)

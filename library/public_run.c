@@ -52,21 +52,6 @@ static bool give(void *user, const struct qc_unit *at, struct qc_runner *const r
     return said == 0 || qc_fail(st, QC_INTERRUPTED, "interrupted by the output function");
 }
 
-static bool run(struct qc_public_job *p, const struct qcalib_model *model, const struct qcalib_job *call,
-                struct running *to, struct qc_warnings **w, struct qc_status *st)
-{
-    struct qc_settings settings;
-    struct qc_model_run r = {.workers = 0};
-    const bool ok = qc_public_begin(p, QC_COMMAND_run, model, call, st) &&
-                    data_there(&p->call, "qcalib_run", "samples to run", st) &&
-                    qc_settings_of(&settings, &p->options, listener(p), st) && qc_warnings_new(w, st) &&
-                    qc_model_run_open(&r, &p->in.model, &p->in.data, QC_USE_INPUTS, &p->options, *w, st) &&
-                    (to->graph = r.model.graph) && qc_model_run_plan(&r, &settings, p->arena, st) &&
-                    qc_model_run_units(&r, give, to, settings.plan.accumulator.bits, listener(p), *w, st);
-    qc_model_run_close(&r);
-    return ok;
-}
-
 int qcalib_run(const qcalib_model *model, const struct qcalib_job *job, qcalib_output_fn *output, void *user,
                struct qcalib_error *error)
 {
@@ -75,7 +60,16 @@ int qcalib_run(const qcalib_model *model, const struct qcalib_job *job, qcalib_o
     struct qc_warnings *w = NULL;
     struct running to = {.output = output, .user = user};
     pthread_mutex_init(&to.lock, NULL);
-    const bool ok = (output || qc_fail(&call.st, QC_USAGE, "output is NULL")) && run(&p, model, job, &to, &w, &call.st);
+    struct qc_settings settings;
+    struct qc_model_run r = {.workers = 0};
+    const bool ok = (output || qc_fail(&call.st, QC_USAGE, "output is NULL")) &&
+                    qc_public_begin(&p, QC_COMMAND_run, model, job, &call.st) &&
+                    data_there(&p.call, "qcalib_run", "samples to run", &call.st) &&
+                    qc_settings_of(&settings, &p.options, listener(&p), &call.st) && qc_warnings_new(&w, &call.st) &&
+                    qc_model_run_open(&r, &p.in.model, &p.in.data, QC_USE_INPUTS, &p.options, w, &call.st) &&
+                    (to.graph = r.model.graph) && qc_model_run_plan(&r, &settings, p.arena, &call.st) &&
+                    qc_model_run_units(&r, give, &to, settings.plan.accumulator.bits, listener(&p), w, &call.st);
+    qc_model_run_close(&r);
     qc_public_warn(&p, w);
     qc_warnings_free(w);
     qc_public_done(&p);
@@ -151,27 +145,6 @@ struct qcalib_comparison {
     struct qc_compared_models models;
 };
 
-static bool compare_public_run(struct qcalib_comparison *c, const struct qcalib_model *reference,
-                               const struct qcalib_model *model, const struct qcalib_job *call, struct qc_warnings **w,
-                               struct qc_status *st)
-{
-    struct qc_public_job *p = &c->public;
-    struct qc_model_at_hand first;
-    struct qc_model_source sources[2];
-    if (!qc_public_there(reference, "reference", st) || !qc_public_begin(p, QC_COMMAND_compare, model, call, st) ||
-        !data_there(&p->call, "qcalib_compare", "samples to run", st) || !qc_warnings_new(w, st))
-        return false;
-    qc_public_source(&sources[0], &first, reference);
-    sources[1] = p->in.model;
-    struct qc_compared_models *m = &c->models;
-    if (!qc_compare_models(m, sources, &p->in.data, &p->options, listener(p), *w, st)) return false;
-    const bool two = m->how[0].accumulator.bits && m->how[0].accumulator.bits < 32;
-    for (int k = 0; k < 2; k++)
-        qc_warn_overflows(*w, &m->result->overflows[k], m->how[k].accumulator.bits,
-                          two ? (k ? m->second.path : m->first.path) : NULL);
-    return true;
-}
-
 int qcalib_compare(qcalib_comparison **out, const qcalib_model *reference, const qcalib_model *model,
                    const struct qcalib_job *job, struct qcalib_error *error)
 {
@@ -180,7 +153,21 @@ int qcalib_compare(qcalib_comparison **out, const qcalib_model *reference, const
     struct qcalib_comparison *c = NULL;
     bool ok = qc_public_there(out, "out", &call.st);
     if (ok && !(c = calloc(1, sizeof *c))) ok = qc_fail_memory(&call.st, sizeof *c);
-    ok = ok && compare_public_run(c, reference, model, job, &w, &call.st);
+    struct qc_public_job *p = c ? &c->public : NULL;
+    ok = ok && qc_public_there(reference, "reference", &call.st) &&
+         qc_public_begin(p, QC_COMMAND_compare, model, job, &call.st) &&
+         data_there(&p->call, "qcalib_compare", "samples to run", &call.st) && qc_warnings_new(&w, &call.st);
+    if (ok) {
+        struct qc_compared_models *m = &c->models;
+        struct qc_model_at_hand first;
+        struct qc_model_source sources[2] = {[1] = p->in.model};
+        qc_public_source(&sources[0], &first, reference);
+        ok = qc_compare_models(m, sources, &p->in.data, &p->options, listener(p), w, &call.st);
+        const bool two = m->how[0].accumulator.bits && m->how[0].accumulator.bits < 32;
+        for (int k = 0; ok && k < 2; k++)
+            qc_warn_overflows(w, &m->result->overflows[k], m->how[k].accumulator.bits,
+                              two ? (k ? m->second.path : m->first.path) : NULL);
+    }
     if (c) qc_public_warn(&c->public, w);
     qc_warnings_free(w);
     return qc_public_end(QC_HAND_OVER(ok, out, c, qcalib_comparison_free), &call, error);

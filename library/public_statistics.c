@@ -21,40 +21,29 @@ void qcalib_statistics_free(qcalib_statistics *statistics)
     free(statistics);
 }
 
-static bool collect(struct qcalib_statistics *s, struct qc_public_job *p, const struct qcalib_model *model,
-                    const struct qcalib_job *call, struct qc_status *st)
-{
-    struct qc_job *job = NULL;
-    struct qc_collect_result seen = {.statistics = NULL};
-    if (!qc_public_begin(p, QC_COMMAND_collect, model, call, st)) return false;
-    if (!p->call.data)
-        return qc_fail(
-            st, QC_USAGE,
-            "qcalib_collect needs the member `data` of struct qcalib_job: samples of what the model is used on");
-    const struct qc_job_listener listener = {.progress = p->call.progress ? &p->progress : NULL};
-    const bool ok = qc_job_new(&job, &p->options, &p->in, &listener, st) && qc_job_collect(&seen, job, st) &&
-                    qc_job_list_inputs(&s->files, job, st);
-    s->collection = seen.statistics;
-    if (ok) qc_job_done(job);
-    if (job) qc_public_warn(p, qc_job_warnings(job));
-    qc_job_free(job);
-    return ok;
-}
-
 int qcalib_collect(qcalib_statistics **out, const qcalib_model *model, const struct qcalib_job *job,
                    struct qcalib_error *error)
 {
     struct qc_public_call call = qc_public_begin_call();
     struct qc_public_job p = {0};
     struct qcalib_statistics *s = NULL;
-    const bool ok =
-        qc_public_there(out, "out", &call.st) && make_statistics(&s, &call.st) && collect(s, &p, model, job, &call.st);
-    if (ok)
-        *out = s;
-    else
-        qcalib_statistics_free(s);
+    struct qc_job *j = NULL;
+    struct qc_collect_result seen = {.statistics = NULL};
+    bool ok = qc_public_there(out, "out", &call.st) && make_statistics(&s, &call.st) &&
+              qc_public_begin(&p, QC_COMMAND_collect, model, job, &call.st);
+    if (ok && !p.call.data)
+        ok = qc_fail(
+            &call.st, QC_USAGE,
+            "qcalib_collect needs the member `data` of struct qcalib_job: samples of what the model is used on");
+    const struct qc_job_listener listener = {.progress = p.call.progress ? &p.progress : NULL};
+    ok = ok && qc_job_new(&j, &p.options, &p.in, &listener, &call.st) && qc_job_collect(&seen, j, &call.st) &&
+         qc_job_list_inputs(&s->files, j, &call.st);
+    if (s) s->collection = seen.statistics;
+    if (ok) qc_job_done(j);
+    if (j) qc_public_warn(&p, qc_job_warnings(j));
+    qc_job_free(j);
     qc_public_done(&p);
-    return qc_public_end(ok, &call, error);
+    return qc_public_end(QC_HAND_OVER(ok, out, s, qcalib_statistics_free), &call, error);
 }
 
 int qcalib_statistics_merge(qcalib_statistics *into, const qcalib_statistics *more, struct qcalib_error *error)
@@ -68,25 +57,15 @@ int qcalib_statistics_merge(qcalib_statistics *into, const qcalib_statistics *mo
     return qc_public_end(ok, &call, error);
 }
 
-static bool save(const struct qcalib_statistics *s, const char *path, struct qc_status *st)
-{
-    struct qc_named_file output = {.what = "the output", .path = path};
-    return qc_file_list_apart(&(struct qc_file_list){.items = &output, .count = 1}, &s->files, st) &&
-           qc_statistics_save(path, s->collection, st);
-}
-
 int qcalib_statistics_save(const qcalib_statistics *statistics, const char *path, struct qcalib_error *error)
 {
     struct qc_public_call call = qc_public_begin_call();
+    struct qc_named_file output = {.what = "the output", .path = path};
+    const struct qc_file_list outputs = {.items = &output, .count = 1};
     const bool ok = qc_public_there(statistics, "statistics", &call.st) && qc_public_there(path, "path", &call.st) &&
-                    save(statistics, path, &call.st);
+                    qc_file_list_apart(&outputs, &statistics->files, &call.st) &&
+                    qc_statistics_save(path, statistics->collection, &call.st);
     return qc_public_end(ok, &call, error);
-}
-
-static bool load_statistics(struct qcalib_statistics **out, const char *path, struct qc_status *st)
-{
-    return make_statistics(out, st) && qc_statistics_load(&(*out)->collection, path, st) &&
-           qc_file_list_add(&(*out)->files, "the statistics", path, st) && qc_file_list_settle(&(*out)->files, st);
 }
 
 int qcalib_statistics_load(qcalib_statistics **out, const char *path, struct qcalib_error *error)
@@ -94,7 +73,9 @@ int qcalib_statistics_load(qcalib_statistics **out, const char *path, struct qca
     struct qc_public_call call = qc_public_begin_call();
     struct qcalib_statistics *s = NULL;
     const bool ok = qc_public_there(out, "out", &call.st) && qc_public_there(path, "path", &call.st) &&
-                    load_statistics(&s, path, &call.st);
+                    make_statistics(&s, &call.st) && qc_statistics_load(&s->collection, path, &call.st) &&
+                    qc_file_list_add(&s->files, "the statistics", path, &call.st) &&
+                    qc_file_list_settle(&s->files, &call.st);
     return qc_public_end(QC_HAND_OVER(ok, out, s, qcalib_statistics_free), &call, error);
 }
 

@@ -30,8 +30,7 @@ static bool solve_avgmax(struct qc_range *out, const struct qc_statistics *s, co
     double lo = mean_end(room, s->series, false), hi = mean_end(room, s->series, true);
     free(room);
     *out = limits;
-    if (lo > out->lo) out->lo = lo < 0 ? lo : 0;
-    if (hi < out->hi) out->hi = hi > 0 ? hi : 0;
+    qc_range_cut(out, lo, hi);
     return true;
 }
 

@@ -18,8 +18,7 @@ static bool solve_ema(struct qc_range *out, const struct qc_statistics *s, const
         first = false;
     }
     *out = limits;
-    if (lo > out->lo) out->lo = lo < 0 ? lo : 0;
-    if (hi < out->hi) out->hi = hi > 0 ? hi : 0;
+    qc_range_cut(out, lo, hi);
     return true;
 }
 

@@ -60,23 +60,19 @@ void qc_scan_reset(struct qc_scan *s)
     if (s->counts) memset(s->counts, 0, QC_COUNTERS * sizeof *s->counts);
 }
 
-static void move_narrow(uint32_t *counts, size_t d)
-{
-    if (d == 0) return;
-    for (int sign = 0; sign < 2; sign++, counts += QC_WINDOW_BINS) {
-        for (size_t i = 1; i <= d; i++) counts[0] += counts[i];
-        memmove(counts + 1, counts + 1 + d, (QC_WINDOW_BINS - 1 - d) * sizeof *counts);
-        memset(counts + QC_WINDOW_BINS - d, 0, d * sizeof *counts);
-    }
-}
-
 static void raise_scan_exponent(struct qc_scan *s, uint32_t magnitude)
 {
     if (magnitude == 0) return;
     int32_t e = (int32_t)(magnitude >> 23);
     if (e <= s->exponent) return;
-    if (s->counts) move_narrow(s->counts, qc_window_distance(s->exponent, e));
+    uint32_t *counts = s->counts;
+    const size_t d = counts ? qc_window_distance(s->exponent, e) : 0;
     s->exponent = e;
+    for (int sign = 0; d && sign < 2; sign++, counts += QC_WINDOW_BINS) {
+        for (size_t i = 1; i <= d; i++) counts[0] += counts[i];
+        memmove(counts + 1, counts + 1 + d, (QC_WINDOW_BINS - 1 - d) * sizeof *counts);
+        memset(counts + QC_WINDOW_BINS - d, 0, d * sizeof *counts);
+    }
 }
 
 /* Scans a block with NaN or infinity: adds the finite values one by one. */
@@ -100,8 +96,6 @@ static void scan_mixed(struct qc_scan *s, const float *x, size_t n)
         }
     }
 }
-
-static bool widen(struct qc_scan *s, struct qc_status *st);
 
 size_t qc_scan_bytes(enum qc_need need, size_t values)
 {
@@ -179,8 +173,13 @@ bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_statu
         const float *block = x + at;
         size_t m = n - at < most ? n - at : most;
         if (s->counts && s->pending + m > UINT32_MAX) {
+            /* Move the 32-bit counters to 64-bit ones; the tally stays in the scan. */
             qc_scan_flush(&queue, s->counts);
-            if (!widen(s, st)) return false;
+            if ((!s->widened && !qc_histogram_new(&s->widened, QC_NEED_HISTOGRAM, st)) ||
+                !qc_histogram_add_counters(s->widened, s->exponent, s->counts, st))
+                return false;
+            memset(s->counts, 0, QC_COUNTERS * sizeof *s->counts);
+            s->pending = 0;
         }
         s->pending += m;
         struct qc_block f;
@@ -223,16 +222,6 @@ bool qc_scan_sample(struct qc_scan *s, const float *x, size_t n, uint64_t sample
 float qc_scan_last_peak(const struct qc_scan *s)
 {
     return s->last_peak;
-}
-
-/* Moves the 32-bit counters to 64-bit ones; the tally stays in the scan. */
-static bool widen(struct qc_scan *s, struct qc_status *st)
-{
-    if (!s->widened && !qc_histogram_new(&s->widened, QC_NEED_HISTOGRAM, st)) return false;
-    if (!qc_histogram_add_counters(s->widened, s->exponent, s->counts, st)) return false;
-    memset(s->counts, 0, QC_COUNTERS * sizeof *s->counts);
-    s->pending = 0;
-    return true;
 }
 
 bool qc_histogram_add_scan(struct qc_histogram *h, const struct qc_scan *s, struct qc_status *st)

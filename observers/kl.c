@@ -75,7 +75,7 @@ struct work {
     size_t bins, levels;
     double top;
     bool whole;
-    double *count;  /* [bins], integers */
+    double *count;  /* [bins], integers; one allocation with the others */
     double *before; /* [bins + 1], counts before a bin */
     double *p, *q;  /* [bins] */
 };
@@ -187,16 +187,6 @@ static double mxnet(struct work *w, size_t i)
     return smooth_zeros(w->p, n) && smooth_zeros(w->q, n) ? entropy(w->p, w->q, n) : (double)INFINITY;
 }
 
-static bool grow(struct work *w, size_t bins, struct qc_status *st)
-{
-    w->bins = bins;
-    w->count = calloc(bins, sizeof(double));
-    w->before = calloc(bins + 1, sizeof(double));
-    w->p = calloc(bins, sizeof(double));
-    w->q = calloc(bins, sizeof(double));
-    return (w->count && w->before && w->p && w->q) || qc_fail_memory(st, 4 * bins * sizeof(double));
-}
-
 /* Solves one of the last three variants; bins 0: the tool's own number. Sets lo, hi, objectives and candidates. Fails
    if memory is out. */
 static bool kl_tool(struct qc_range *out, enum qc_kl_variant variant, size_t bins, const struct qc_statistics *s,
@@ -210,13 +200,17 @@ static bool kl_tool(struct qc_range *out, enum qc_kl_variant variant, size_t bin
                   : one_sided   ? 2 * ((all - 1) | 1) + 1
                                 : (all - 1) | 1;
     w.levels = t->levels ? t->levels : half;
-    bool ok = grow(&w, bins ? bins : t->bins, st) && fill_bins(&w, s, t->magnitudes, st);
+    w.bins = bins ? bins : t->bins;
+    w.count = calloc(4 * w.bins + 1, sizeof(double));
+    if (!w.count) return qc_fail_memory(st, (4 * w.bins + 1) * sizeof(double));
+    w.before = w.count + w.bins;
+    w.p = w.before + w.bins + 1;
+    w.q = w.p + w.bins;
+    const bool ok = fill_bins(&w, s, t->magnitudes, st);
     size_t most = t->magnitudes ? w.bins : w.bins / 2, least = t->magnitudes ? (size_t)TENSORRT_START : w.levels / 2;
     *out = limits;
     if (ok && t->magnitudes && w.bins > 1) w.count[0] = w.count[1];
-    if (ok) {
-        for (size_t i = 0; i < w.bins; i++) w.before[i + 1] = w.before[i] + w.count[i];
-    }
+    for (size_t i = 0; ok && i < w.bins; i++) w.before[i + 1] = w.before[i] + w.count[i];
     if (ok && w.levels <= w.bins && least <= most) {
         double best = (double)INFINITY;
         qc_curve_begin(request->curve, most - least + 1);
@@ -236,9 +230,6 @@ static bool kl_tool(struct qc_range *out, enum qc_kl_variant variant, size_t bin
         qc_curve_end(request->curve, out);
     }
     free(w.count);
-    free(w.before);
-    free(w.p);
-    free(w.q);
     return ok;
 }
 
@@ -295,21 +286,6 @@ static double bandwidth(const struct qc_bin *bins, size_t n)
     return 0.9 * width * pow(count, -0.2);
 }
 
-static bool smooth(struct density *d, double h, struct qc_status *st)
-{
-    /* Two boxes of 2w + 1 bins have the variance ((2w + 1)^2 - 1) D^2 / 6. */
-    double ratio = h / d->step, w = nearbyint((sqrt(6 * ratio * ratio + 1) - 1) / 2);
-    if (!(w >= 1)) return true;
-    size_t half = w < (double)(d->bins / 4) ? (size_t)w : d->bins / 4;
-    size_t bytes = (d->bins + 2 * half + 1) * sizeof(double);
-    double *sums = calloc(d->bins + 2 * half + 1, sizeof(double));
-    if (!sums) return qc_fail_memory(st, bytes);
-    box(d->mass, d->bins, half, sums);
-    box(d->mass, d->bins, half, sums);
-    free(sums);
-    return true;
-}
-
 static bool build_density(struct density *d, const struct qc_statistics *s, const struct qc_bin *bins, size_t n,
                           size_t count, struct qc_status *st)
 {
@@ -331,7 +307,16 @@ static bool build_density(struct density *d, const struct qc_statistics *s, cons
         }
         d->mass[last] += left;
     }
-    if (!smooth(d, bandwidth(bins, n), st)) return false;
+    /* Two boxes of 2w + 1 bins have the variance ((2w + 1)^2 - 1) D^2 / 6. */
+    double ratio = bandwidth(bins, n) / d->step, w = nearbyint((sqrt(6 * ratio * ratio + 1) - 1) / 2);
+    if (w >= 1) {
+        size_t half = w < (double)(count / 4) ? (size_t)w : count / 4;
+        double *sums = calloc(count + 2 * half + 1, sizeof(double));
+        if (!sums) return qc_fail_memory(st, (count + 2 * half + 1) * sizeof(double));
+        box(d->mass, count, half, sums);
+        box(d->mass, count, half, sums);
+        free(sums);
+    }
     double total = 0;
     for (size_t i = 0; i < count; i++) total += d->mass[i];
     for (size_t i = 0; i < count; i++) {

@@ -365,8 +365,18 @@ static double side_clipped_by_bins(const struct side *side, double s, int64_t n,
     return sum;
 }
 
-static double error_by_levels(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels, double clip)
+static double error_by_bins(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels)
 {
+    double s = (double)p.scale;
+    return side_by_bins(&m->sides[0], s, (int64_t)levels.hi - p.zero_point) +
+           side_by_bins(&m->sides[1], s, (int64_t)p.zero_point - levels.lo);
+}
+
+double qc_moments_clip_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
+                             enum qc_symmetry symmetry, double clip)
+{
+    const struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
+    if (too_many(levels)) return error_by_bins(m, p, levels);
     double behind[QC_MOMENTS_LEVELS + 1], sum = 0;
     struct grid grids[2];
     grids_of(grids, p, levels);
@@ -378,20 +388,6 @@ static double error_by_levels(const struct qc_moments *m, struct qc_affine p, st
         if (clip > 1) sum += (clip - 1) * side_beyond(&m->sides[k], m->base, &grids[k], of);
     }
     return sum;
-}
-
-static double error_by_bins(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels)
-{
-    double s = (double)p.scale;
-    return side_by_bins(&m->sides[0], s, (int64_t)levels.hi - p.zero_point) +
-           side_by_bins(&m->sides[1], s, (int64_t)p.zero_point - levels.lo);
-}
-
-double qc_moments_clip_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
-                             enum qc_symmetry symmetry, double clip)
-{
-    struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
-    return too_many(levels) ? error_by_bins(m, p, levels) : error_by_levels(m, p, levels, clip);
 }
 
 double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,

@@ -37,15 +37,6 @@ static double objective_of_norm(const void *user, double lo, double hi, double e
     return qc_moments_power_error(p->moments, lo, hi, r->levels, r->symmetry, p->norm, p->unit, bound) / p->count;
 }
 
-static void in_own_units(struct qc_range *out, struct qc_curve *curve, double factor)
-{
-    out->objective *= factor;
-    out->objective_minmax *= factor;
-    if (!curve) return;
-    for (size_t i = 0; i < curve->count; i++) curve->points[i].objective *= factor;
-    if (curve->has_runner_up) curve->runner_up.objective *= factor;
-}
-
 static bool solve_mse(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
                       struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
@@ -67,7 +58,14 @@ static bool solve_mse(struct qc_range *out, const struct qc_statistics *s, const
         if (p.norm != 2) search.objective = objective_of_norm;
         qc_search_run(out, &search);
         out->behind = qc_moments_behind(moments);
-        if (p.norm != 2) in_own_units(out, request->curve, qc_power(p.unit, p.norm));
+        if (p.norm != 2) { /* errors were in units of p.unit */
+            const double factor = qc_power(p.unit, p.norm);
+            struct qc_curve *curve = request->curve;
+            out->objective *= factor;
+            out->objective_minmax *= factor;
+            for (size_t i = 0; curve && i < curve->count; i++) curve->points[i].objective *= factor;
+            if (curve && curve->has_runner_up) curve->runner_up.objective *= factor;
+        }
     }
     qc_moments_free(moments);
     free(bins);

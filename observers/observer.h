@@ -91,6 +91,13 @@ struct qc_range {
     bool behind;             /* errors are those after the function of the request */
 };
 
+/* Cuts a range to lo .. hi; it still holds 0. */
+static inline void qc_range_cut(struct qc_range *r, double lo, double hi)
+{
+    if (lo > r->lo) r->lo = lo < 0 ? lo : 0;
+    if (hi < r->hi) r->hi = hi > 0 ? hi : 0;
+}
+
 /* A number, or one of the names in choices (values 0, 1, ... in order). */
 struct qc_observer_option {
     const char *name, *help; /* one line */

@@ -90,26 +90,21 @@ const char *qc_observer_option_text(char *buf, unsigned size, const struct qc_ob
     return buf;
 }
 
-static bool parse_choice(double *v, const struct qc_observer *o, const struct qc_observer_option *option,
-                         const char *text, struct qc_status *st)
+static bool parse_value(double *out, const struct qc_observer *o, const struct qc_observer_option *option,
+                        const char *text, struct qc_status *st)
 {
     struct list known = {.near = NULL};
     for (size_t i = 0; i < option->choice_count; i++) {
         list_add(&known, option->choices[i], text);
         if (strcmp(option->choices[i], text) != 0) continue;
-        *v = (double)i;
+        *out = (double)i;
         return true;
     }
-    char what[160];
-    return fail_unknown(st,
-                        qc_text(what, sizeof what, "observer '%s': option '%s': unknown choice", o->name, option->name),
-                        text, &known);
-}
-
-static bool parse_number(double *out, const struct qc_observer *o, const struct qc_observer_option *option,
-                         const char *text, struct qc_status *st)
-{
-    char *end;
+    char what[160], *end;
+    if (option->choice_count) {
+        qc_text(what, sizeof what, "observer '%s': option '%s': unknown choice", o->name, option->name);
+        return fail_unknown(st, what, text, &known);
+    }
     errno = 0;
     double v = strtod(text, &end);
     if (*end || !isfinite(v))
@@ -139,26 +134,11 @@ static bool parse_option(struct qc_observer_values *values, const struct qc_obse
             return qc_fail(st, QC_USAGE, "observer '%s': option '%s' needs a value, as in %s:%s=%s", o->name, name,
                            o->name, name, option->choice_count ? option->choices[(size_t)option->preset] : example);
         }
-        return option->choice_count ? parse_choice(&values->v[i], o, option, equal + 1, st)
-                                    : parse_number(&values->v[i], o, option, equal + 1, st);
+        return parse_value(&values->v[i], o, option, equal + 1, st);
     }
     if (o->option_count == 0) return qc_fail(st, QC_USAGE, "observer '%s' has no options, got '%s'", o->name, name);
     char what[128];
     return fail_unknown(st, qc_text(what, sizeof what, "observer '%s': unknown option", o->name), name, &known);
-}
-
-static const struct qc_observer *find_among(const char *name, const struct qc_plugins *plugins, struct qc_status *st)
-{
-    const struct qc_observer *o = qc_observer_find(name);
-    for (size_t i = 0; !o && i < qc_plugins_count(plugins); i++)
-        if (strcmp(qc_plugins_at(plugins, i)->name, name) == 0) o = qc_plugins_at(plugins, i);
-    if (o) return o;
-    struct list known = {.near = NULL};
-    for (size_t i = 0; i < OBSERVERS; i++) list_add(&known, observers[i]->name, name);
-    for (size_t i = 0; i < qc_plugins_count(plugins); i++) list_add(&known, qc_plugins_at(plugins, i)->name, name);
-    if (other_name(name)) known.near = other_name(name);
-    fail_unknown(st, "unknown observer", name, &known);
-    return NULL;
 }
 
 bool qc_observer_parse_among(const struct qc_observer **out, struct qc_observer_values *values, const char *spec,
@@ -171,8 +151,16 @@ bool qc_observer_parse_among(const struct qc_observer **out, struct qc_observer_
     strcpy(text, spec);
     char *rest = strchr(text, ':');
     if (rest) *rest++ = '\0';
-    const struct qc_observer *o = find_among(text, plugins, st);
-    if (!o) return false;
+    const struct qc_observer *o = qc_observer_find(text);
+    for (size_t i = 0; !o && i < qc_plugins_count(plugins); i++)
+        if (strcmp(qc_plugins_at(plugins, i)->name, text) == 0) o = qc_plugins_at(plugins, i);
+    if (!o) {
+        struct list known = {.near = NULL};
+        for (size_t i = 0; i < OBSERVERS; i++) list_add(&known, observers[i]->name, text);
+        for (size_t i = 0; i < qc_plugins_count(plugins); i++) list_add(&known, qc_plugins_at(plugins, i)->name, text);
+        if (other_name(text)) known.near = other_name(text);
+        return fail_unknown(st, "unknown observer", text, &known);
+    }
     struct qc_observer_values v = {.v = {0}};
     for (size_t i = 0; i < o->option_count; i++) v.v[i] = o->options[i].preset;
     while (rest) {
@@ -265,8 +253,7 @@ bool qc_observer_solve(struct qc_range *out, const struct qc_observer *observer,
     if (s->count) {
         r.lo = s->min < 0 ? s->min : 0;
         r.hi = s->max > 0 ? s->max : 0;
-        if (request->known_lo > r.lo) r.lo = request->known_lo < 0 ? request->known_lo : 0;
-        if (request->known_hi < r.hi) r.hi = request->known_hi > 0 ? request->known_hi : 0;
+        qc_range_cut(&r, request->known_lo, request->known_hi);
     }
     if ((r.lo < r.hi || observer->fixed) && !observer->solve(&r, s, request, r, values, st))
         return qc_where(st, "observer '%s'", observer->name);

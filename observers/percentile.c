@@ -8,32 +8,18 @@
 #include "observers/observer.h"
 #include "observers/search.h"
 
-/* Returns the histogram's bins, with the exact zeros inserted. */
-static bool bins_with_zeros(struct qc_bin **out, size_t *n, const struct qc_statistics *s, struct qc_status *st)
-{
-    struct qc_bin *bins = NULL, *all;
-    if (!qc_histogram_bins(&bins, n, s->histogram, st)) return false;
-    all = calloc(*n + 1, sizeof *all);
-    if (!all) {
-        free(bins);
-        return qc_fail_memory(st, (*n + 1) * sizeof *all);
-    }
-    size_t k = 0, i = 0;
-    for (; i < *n && bins[i].lo < 0; i++) all[k++] = bins[i];
-    if (s->zeros) all[k++] = (struct qc_bin){.count = s->zeros};
-    for (; i < *n; i++) all[k++] = bins[i];
-    free(bins);
-    *out = all;
-    *n = k;
-    return true;
-}
-
 static bool solve_percentile(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
                              struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
-    struct qc_bin *bins = NULL;
-    size_t n = 0;
-    if (!bins_with_zeros(&bins, &n, s, st)) return false;
+    struct qc_bin *nonzero = NULL;
+    size_t nonzeros = 0, n = 0, i = 0;
+    if (!qc_histogram_bins(&nonzero, &nonzeros, s->histogram, st)) return false;
+    struct qc_bin *bins = calloc(nonzeros + 1, sizeof *bins); /* with the exact zeros */
+    for (; bins && i < nonzeros && nonzero[i].lo < 0; i++) bins[n++] = nonzero[i];
+    if (bins && s->zeros) bins[n++] = (struct qc_bin){.count = s->zeros};
+    for (; bins && i < nonzeros; i++) bins[n++] = nonzero[i];
+    free(nonzero);
+    if (!bins) return qc_fail_memory(st, (nonzeros + 1) * sizeof *bins);
     double cut = (double)s->count * ((100 - values->v[0]) / 100), total = (double)s->count;
     bool two_sided = s->min < 0 && s->max > 0;
     if (two_sided) cut /= 2;

@@ -145,8 +145,7 @@ static bool solve_plugin(struct qc_range *out, const struct qc_statistics *s, co
                        "plugin '%s': finish gave the range [%g, %g]; it must be finite, the lower end first", o->name,
                        range[0], range[1]);
     *out = limits;
-    if (range[0] > out->lo) out->lo = range[0] < 0 ? range[0] : 0;
-    if (range[1] < out->hi) out->hi = range[1] > 0 ? range[1] : 0;
+    qc_range_cut(out, range[0], range[1]);
     return true;
 }
 
@@ -185,22 +184,6 @@ bool qc_plugins_load(struct qc_plugins *all, const char *file, struct qc_status 
     return ok;
 }
 
-/* Returns the finite values of x, copied only if there are others. */
-static bool finite_only(const float **out, float **copy, size_t *n, const float *x, struct qc_status *st)
-{
-    size_t i = 0, kept = 0;
-    *out = x;
-    while (i < *n && isfinite(x[i])) i++;
-    if (i == *n) return true;
-    *copy = malloc(*n * sizeof **copy);
-    if (!*copy) return qc_fail_memory(st, *n * sizeof **copy);
-    for (i = 0; i < *n; i++)
-        if (isfinite(x[i])) (*copy)[kept++] = x[i];
-    *out = *copy;
-    *n = kept;
-    return true;
-}
-
 bool qc_plugin_scan(struct qc_plugin_state *out, const struct qc_observer *observer,
                     const struct qc_observer_values *values, const float *x, size_t n, struct qc_status *st)
 {
@@ -208,11 +191,16 @@ bool qc_plugin_scan(struct qc_plugin_state *out, const struct qc_observer *obser
     struct qc_plugin_state s = {.observer = observer, .state = observer->plugin->begin(values->v)};
     qc_user_code_leave();
     if (!s.state) return qc_fail(st, QC_MACHINE, "plugin '%s': begin gave no state; is memory out?", observer->name);
+    /* Only finite values are given, copied only if there are others. */
     float *copy = NULL;
-    const float *finite;
-    bool ok = finite_only(&finite, &copy, &n, x, st);
+    size_t all_finite = 0, kept = 0;
+    while (all_finite < n && isfinite(x[all_finite])) all_finite++;
+    const bool copied = all_finite < n;
+    bool ok = !copied || (copy = malloc(n * sizeof *copy)) || qc_fail_memory(st, n * sizeof *copy);
+    for (size_t i = 0; copy && i < n; i++)
+        if (isfinite(x[i])) copy[kept++] = x[i];
     enter(observer, "scan");
-    const int code = ok ? observer->plugin->scan(s.state, finite, n) : 0;
+    const int code = ok ? observer->plugin->scan(s.state, copied ? copy : x, copied ? kept : n) : 0;
     qc_user_code_leave();
     free(copy);
     if (code) ok = fail_in(observer, "scan", code, st);

@@ -82,27 +82,6 @@ struct fit {
     const float **before; /* the original ones */
 };
 
-static bool find_narrow_layers(struct fit *f, struct qc_status *st)
-{
-    const struct qc_graph *g = f->g;
-    f->layers = QC_NEW_ARRAY(f->c->arena, struct layer, g->node_count, st);
-    f->scale = QC_NEW_ARRAY(f->c->arena, float *, g->qparams_count + 1, st);
-    f->before = QC_NEW_ARRAY(f->c->arena, const float *, g->qparams_count + 1, st);
-    if (!f->layers || !f->scale || !f->before) return false;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        struct layer *l = &f->layers[f->layer_count];
-        if (!qc_sum_layer_of(&l->sums, g, id)) continue;
-        f->layer_count++;
-        const qc_id quantizer = l->sums.quantizer;
-        const struct qc_qparams *w = l->sums.qparams;
-        if (f->scale[quantizer]) continue;
-        f->before[quantizer] = qc_arena_dup(f->c->arena, w->scale, w->count, sizeof *w->scale, st);
-        f->scale[quantizer] = qc_arena_dup(f->c->arena, w->scale, w->count, sizeof *w->scale, st);
-        if (!f->scale[quantizer] || !f->before[quantizer]) return false;
-    }
-    return true;
-}
-
 /* ------------------------------------------------- proofs */
 
 static double bound_accumulator(const struct layer *l, size_t channel, float scale)
@@ -121,31 +100,14 @@ static float proven_scale(const struct fit *f, const struct layer *l, size_t cha
     return (float)try;
 }
 
-static void raise_to(struct fit *f, const struct layer *l, size_t channel, float scale)
-{
-    const struct qc_qparams *s = &f->g->qparams_of[l->sums.quantizer];
-    float *to = &f->scale[l->sums.quantizer][s->count > 1 ? channel % s->count : 0];
-    if (scale > *to) *to = scale;
-}
+/* ------------------------------------------------- sums seen */
 
-static float channel_scale(const struct fit *f, const struct layer *l, size_t channel)
+/* Returns the place of a channel's scale. */
+static float *scale_of(const struct fit *f, const struct layer *l, size_t channel)
 {
     const size_t count = f->g->qparams_of[l->sums.quantizer].count;
-    return f->scale[l->sums.quantizer][count > 1 ? channel % count : 0];
+    return &f->scale[l->sums.quantizer][count > 1 ? channel % count : 0];
 }
-
-/* Decides whether a layer is proven or bounded by the sums seen. */
-static void decide(const struct fit *f, struct layer *l)
-{
-    const size_t channels = l->sums.channels;
-    l->seen = l->sums.axis < 0 || f->settings->bound == QC_BOUND_SEEN;
-    for (size_t c = 0; f->settings->bound == QC_BOUND_AUTO && !l->seen && c < channels; c++) {
-        const float was = channel_scale(f, l, c);
-        l->seen = (double)proven_scale(f, l, c, was) > PROOF_MAX * (double)was;
-    }
-}
-
-/* ------------------------------------------------- sums seen */
 
 /* Raises the scales of channels whose sums seen, times `margin`, exceed the range. Returns the number of these
    channels. */
@@ -159,7 +121,9 @@ static size_t raise_seen(struct fit *f, const struct qc_overflows *seen, double 
         for (size_t c = 0; of && c < of->sums.channels; c++) {
             const double most = fmax((double)of->sums.highest[c], -(double)of->sums.lowest[c]);
             if (most * margin <= f->limit) continue;
-            raise_to(f, l, c, (float)((double)s->scale[s->count > 1 ? c % s->count : 0] * MARGIN * most / f->limit));
+            float *scale = scale_of(f, l, c);
+            *scale =
+                fmaxf(*scale, (float)((double)s->scale[s->count > 1 ? c % s->count : 0] * MARGIN * most / f->limit));
             raised++;
         }
     }
@@ -175,9 +139,10 @@ static bool bind_accumulator(struct fit *f, struct qc_status *st)
         for (size_t i = 0; i < f->layer_count; i++) {
             const struct layer *l = &f->layers[i];
             for (size_t c = 0; !l->seen && c < l->sums.channels; c++) {
-                const float was = channel_scale(f, l, c), now = proven_scale(f, l, c, was);
-                if (now > was) raise_to(f, l, c, now);
-                again = again || now > was;
+                float *scale = scale_of(f, l, c);
+                const float proven = proven_scale(f, l, c, *scale);
+                again = again || proven > *scale;
+                *scale = fmaxf(*scale, proven);
             }
         }
     }
@@ -236,8 +201,29 @@ bool qc_fit_accumulators(struct qc_calibration *c, struct qc_graph *g, const str
 {
     struct fit f = {.c = c, .g = g, .settings = settings, .limit = qc_sum_limit(settings->plan.accumulator.bits)};
     struct qc_overflows seen = {0};
-    if (!find_narrow_layers(&f, st)) return false;
-    for (size_t i = 0; i < f.layer_count; i++) decide(&f, &f.layers[i]);
+    f.layers = QC_NEW_ARRAY(c->arena, struct layer, g->node_count, st);
+    f.scale = QC_NEW_ARRAY(c->arena, float *, g->qparams_count + 1, st);
+    f.before = QC_NEW_ARRAY(c->arena, const float *, g->qparams_count + 1, st);
+    if (!f.layers || !f.scale || !f.before) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        struct layer *l = &f.layers[f.layer_count];
+        if (!qc_sum_layer_of(&l->sums, g, id)) continue;
+        f.layer_count++;
+        const qc_id quantizer = l->sums.quantizer;
+        const struct qc_qparams *w = l->sums.qparams;
+        if (f.scale[quantizer]) continue;
+        f.before[quantizer] = qc_arena_dup(c->arena, w->scale, w->count, sizeof *w->scale, st);
+        f.scale[quantizer] = qc_arena_dup(c->arena, w->scale, w->count, sizeof *w->scale, st);
+        if (!f.scale[quantizer] || !f.before[quantizer]) return false;
+    }
+    for (size_t i = 0; i < f.layer_count; i++) { /* is it proven or bounded by the sums seen? */
+        struct layer *l = &f.layers[i];
+        l->seen = l->sums.axis < 0 || settings->bound == QC_BOUND_SEEN;
+        for (size_t k = 0; settings->bound == QC_BOUND_AUTO && !l->seen && k < l->sums.channels; k++) {
+            const float was = *scale_of(&f, l, k);
+            l->seen = (double)proven_scale(&f, l, k, was) > PROOF_MAX * (double)was;
+        }
+    }
     if (!bind_accumulator(&f, st)) return false;
     for (int pass = 0; data && pass <= PASSES; pass++) {
         const struct qc_settings *o = f.settings;

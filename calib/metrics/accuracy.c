@@ -6,12 +6,6 @@
 
 #include "base/clock.h"
 
-/* Returns true if the data set has labels or a target, opened with options.truth. */
-static bool is_possible(const struct qc_dataset *data)
-{
-    return qc_dataset_label_count(data) || qc_dataset_target_elements(data);
-}
-
 static bool largest_label(int64_t *out, const struct qc_scoring *s, struct qc_status *st)
 {
     int64_t *labels = malloc(qc_scoring_truth_bytes(s));
@@ -119,7 +113,7 @@ bool qc_scoring_begin(struct qc_scoring *out, const struct qc_graph *g, struct q
 {
     struct qc_scoring s = {.data = data, .label_count = qc_dataset_label_count(data), .peak = 1};
     const int64_t *dims;
-    if (!is_possible(data))
+    if (!s.label_count && !qc_dataset_target_elements(data))
         return qc_fail(st, QC_BAD_INPUT, "%s: has neither a data set 'labels' nor 'target' to measure accuracy with",
                        qc_dataset_file(data));
     s.by_position = qc_dataset_units(data) > 0 && qc_dataset_label_dims(&dims, data, 0) > 0;
@@ -210,34 +204,6 @@ static bool score_labels(struct qc_score *t, const float *scores, const int64_t 
     return true;
 }
 
-static void score_target(struct qc_score *t, const float *y, const float *target, size_t count, double peak)
-{
-    for (size_t i = 0; i < count; i++) {
-        const double v = (double)y[i], to = (double)target[i], clamped = (v < 0 ? 0 : v > peak ? peak : v) - to;
-        t->plain += (v - to) * (v - to);
-        t->clamped += clamped * clamped;
-        t->outside += !(to >= 0 && to <= peak);
-    }
-    t->elements = count;
-}
-
-/* Returns the dequantized numbers, owned by the caller (free); NULL if memory is out. */
-static float *real_numbers(const struct qc_view *y, const struct qc_scoring *s, struct qc_status *st)
-{
-    const size_t n = qc_view_count(y);
-    float *out = malloc((n ? n : 1) * sizeof *out);
-    if (!out) qc_fail_memory(st, n * sizeof *out);
-    for (size_t i = 0; out && i < n; i++) {
-        int32_t q = 0;
-        if (y->dtype == QC_I8) q = ((const int8_t *)y->data)[i];
-        if (y->dtype == QC_U8) q = ((const uint8_t *)y->data)[i];
-        if (y->dtype == QC_I16) q = ((const int16_t *)y->data)[i];
-        if (y->dtype == QC_U16) q = ((const uint16_t *)y->data)[i];
-        out[i] = (float)(q - s->zero_point) * s->scale;
-    }
-    return out;
-}
-
 bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const struct qc_view *y, const void *truth,
                      size_t unit, struct qc_status *st)
 {
@@ -247,13 +213,29 @@ bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const str
     const float *scores = y->data;
     float *real = NULL;
     *out = (struct qc_score){0};
-    if (ok && s->scale > 0 && !(scores = real = real_numbers(y, s, st))) return false;
+    if (ok && s->scale > 0) { /* dequantize */
+        const struct qc_tensor t = {.dtype = y->dtype, .count = n, .data = y->data};
+        scores = real = malloc((n + 1) * sizeof *real);
+        if (!real) return qc_fail_memory(st, n * sizeof *real);
+        for (size_t i = 0; i < n; i++) real[i] = (float)((int32_t)qc_tensor_int(&t, i) - s->zero_point) * s->scale;
+    }
     if (!ok)
         qc_fail(st, QC_BAD_INPUT, "output '%s' has %zu values, but the %s need %zu", s->output_name, n,
                 labels ? "labels" : "values of target", wanted);
-    else if (!labels)
-        score_target(out, scores, truth, target, s->peak);
-    else
+    else if (!labels) {
+        const float *target_values = truth;
+        for (size_t i = 0; i < target; i++) {
+            const double v = (double)scores[i], to = (double)target_values[i],
+                         clamped = (v < 0         ? 0
+                                    : v > s->peak ? s->peak
+                                                  : v) -
+                                   to;
+            out->plain += (v - to) * (v - to);
+            out->clamped += clamped * clamped;
+            out->outside += !(to >= 0 && to <= s->peak);
+        }
+        out->elements = target;
+    } else
         ok = score_labels(out, scores, truth, s, unit, st);
     free(real);
     return ok || qc_where(st, "%s: sample %llu", qc_dataset_file(s->data),
@@ -340,26 +322,21 @@ bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, con
     const struct qc_dataset *data = of->data;
     struct evaluation e = {0};
     struct qc_score all = {0};
-    struct qc_arena *a = qc_arena_new();
     struct qc_plan *plan = NULL;
     struct qc_runner *probe = NULL;
-    bool ok = false;
-    double t0 = qc_seconds();
-    unsigned used;
+    const double t0 = qc_seconds();
+    const size_t units = qc_dataset_units(data);
+    unsigned used = 0;
+    QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
-    size_t units = qc_dataset_units(data);
-    if (!qc_stream_plan(&plan, g, data, of->how, st) ||
-        !qc_stream_fit(&used, of->settings, data, qc_plan_runner_bytes(plan), st) || !qc_runner_new(&probe, plan, st) ||
-        !qc_overflows_new(overflows, plan, g, overflow_arena, st) || !qc_scoring_begin(&e.scoring, g, probe, data, st))
-        goto out;
+    bool ok = qc_stream_plan(&plan, g, data, of->how, st) &&
+              qc_stream_fit(&used, of->settings, data, qc_plan_runner_bytes(plan), st) &&
+              qc_runner_new(&probe, plan, st) && qc_overflows_new(overflows, plan, g, overflow_arena, st) &&
+              qc_scoring_begin(&e.scoring, g, probe, data, st);
     qc_runner_free(probe);
-    probe = NULL;
-    e.units = QC_NEW_ARRAY(a, struct qc_score, units, st);
-    e.truth = QC_NEW_ARRAY(a, void *, used, st);
-    for (unsigned w = 0; e.units && e.truth && w < used; w++)
-        if (!(e.truth[w] = QC_NEW_ARRAY(a, int64_t, qc_scoring_truth_bytes(&e.scoring) / sizeof(int64_t) + 1, st)))
-            goto out;
-    if (st->code != QC_OK) goto out;
+    ok = ok && (e.units = QC_NEW_ARRAY(a, struct qc_score, units, st)) && (e.truth = QC_NEW_ARRAY(a, void *, used, st));
+    for (unsigned w = 0; ok && w < used; w++)
+        ok = (e.truth[w] = QC_NEW_ARRAY(a, int64_t, qc_scoring_truth_bytes(&e.scoring) / sizeof(int64_t) + 1, st));
     struct qc_stream stream = {.data = data,
                                .input_count = g->input_count,
                                .plan_count = 1,
@@ -371,18 +348,15 @@ bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, con
                                .user = &e,
                                .progress = of->settings->progress,
                                .progress_user = of->settings->progress_user};
-    if (!qc_stream_run(&stream, st)) goto out;
-    for (size_t u = 0; u < units; u++) qc_score_add(&all, &e.units[u]);
-    if (e.scoring.label_count && !all.labels) {
-        qc_fail(st, QC_BAD_INPUT, "%s: all labels are negative, so accuracy cannot be measured", qc_dataset_file(data));
-        goto out;
+    ok = ok && qc_stream_run(&stream, st);
+    for (size_t u = 0; ok && u < units; u++) qc_score_add(&all, &e.units[u]);
+    if (ok && e.scoring.label_count && !all.labels)
+        ok = qc_fail(st, QC_BAD_INPUT, "%s: all labels are negative, so accuracy cannot be measured",
+                     qc_dataset_file(data));
+    if (ok) {
+        qc_scoring_metric(out, &e.scoring, &all);
+        out->seconds = qc_seconds() - t0;
     }
-    qc_scoring_metric(out, &e.scoring, &all);
-    out->seconds = qc_seconds() - t0;
-    ok = true;
-out:
-    qc_runner_free(probe);
     qc_plan_free(plan);
-    qc_arena_free(a);
     return ok;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/scope.h"
 #include "base/simd.h"
 #include "calib/moments/moments_kernel.h"
 #include "calib/ranges/calibrate.h"
@@ -346,16 +347,6 @@ struct comparing {
     uint64_t *differing, *elements;      /* [units][outputs] */
 };
 
-/* Returns the elements of v in the order of `like`; v's own memory if it has that order. */
-static const float *in_order_compared(float *scratch, const struct qc_view *v, const struct qc_view *like)
-{
-    if (qc_view_same_order(v, like)) return v->data;
-    struct qc_view copy = *like;
-    copy.data = scratch;
-    qc_view_copy(&copy, v);
-    return scratch;
-}
-
 static const struct qc_qparams *second_parameters(const struct comparing *c, size_t index)
 {
     return qc_graph_parameters(c->job->second, c->job->pairs[index].second);
@@ -380,23 +371,28 @@ static bool real_of(struct qc_view *real, struct comparing *c, unsigned worker, 
     return true;
 }
 
+/* Measures the largest magnitude of a value of the second graph. */
+static bool observe_peak(struct comparing *c, const struct qc_unit *at, size_t peak, const struct qc_view *v,
+                         struct qc_status *st)
+{
+    const size_t n = qc_view_count(v);
+    if (!room_make(&c->row[at->worker], n * sizeof(float), st) ||
+        !room_make(&c->levels[at->worker], n * sizeof(float), st))
+        return false;
+    const struct qc_view held = view_centred(c->levels[at->worker].data, v, 0);
+    const struct qc_view row = qc_view_dense(&held) ? held : view_kept(c->row[at->worker].data, &held);
+    double *seen = &c->peaks[at->unit * c->job->peak_count + peak];
+    const float most = qc_second_moments_peak(row.data, n, 1);
+    *seen = (double)most > *seen ? (double)most : *seen;
+    return true;
+}
+
 static bool observe_compared(void *user, const struct qc_unit *at, size_t index, const struct qc_view *v,
                              struct qc_status *st)
 {
     struct comparing *c = user;
     const struct qc_comparison_job *job = c->job;
-    if (at->plan == SECOND && index >= job->pair_count) {
-        const size_t n = qc_view_count(v);
-        if (!room_make(&c->row[at->worker], n * sizeof(float), st) ||
-            !room_make(&c->levels[at->worker], n * sizeof(float), st))
-            return false;
-        const struct qc_view held = view_centred(c->levels[at->worker].data, v, 0);
-        const struct qc_view row = qc_view_dense(&held) ? held : view_kept(c->row[at->worker].data, &held);
-        double *seen = &c->peaks[at->unit * c->job->peak_count + (index - job->pair_count)];
-        const float most = qc_second_moments_peak(row.data, n, 1);
-        *seen = (double)most > *seen ? (double)most : *seen;
-        return true;
-    }
+    if (at->plan == SECOND && index >= job->pair_count) return observe_peak(c, at, index - job->pair_count, v, st);
     if (at->plan == SECOND) return qc_keep_value(&c->kept[at->worker][index], v, second_parameters(c, index), st);
     const struct qc_kept_value *kept = &c->kept[at->worker][index];
     const size_t n = qc_view_count(&kept->view);
@@ -418,7 +414,13 @@ static bool observe_compared(void *user, const struct qc_unit *at, size_t index,
     float *row_data = c->row[at->worker].data, *levels_data = c->levels[at->worker].data;
     const bool stored = kept->view.dtype != QC_F32;
     const struct qc_view float_view = qc_kept_levels(levels_data, kept, s);
-    const float *x = in_order_compared(row_data, &float_view, &real);
+    const float *x = float_view.data;
+    if (!qc_view_same_order(&float_view, &real)) { /* elements in the order of the first graph's */
+        struct qc_view copy = real;
+        copy.data = row_data;
+        qc_view_copy(&copy, &float_view);
+        x = row_data;
+    }
     if (s && s->count > 1) { /* real numbers from here on */
         struct qc_view row = real;
         row.data = row_data;
@@ -585,24 +587,6 @@ static bool new_buffers(struct comparing *c, unsigned workers, size_t units, str
     return true;
 }
 
-static void free_buffers(struct comparing *c)
-{
-    for (size_t i = 0; c->channels && i < QC_SOME_UNITS * c->job->pair_count; i++) free(c->channels[i].of);
-    for (unsigned w = 0; w < c->workers; w++) {
-        for (size_t i = 0; i < c->stride; i++) free(c->kept[w][i].room.data);
-        free(c->row[w].data);
-        free(c->levels[w].data);
-        free(c->real[w].data);
-    }
-}
-
-static void add_steps(struct qc_steps *to, const struct qc_steps *s)
-{
-    for (int k = 0; k < QC_STEPS; k++) to->of[k] += s->of[k];
-    to->differing += s->differing;
-    to->most = s->most > to->most ? s->most : to->most;
-}
-
 static bool sum_up(struct qc_comparison *out, const struct comparing *c, size_t units, struct qc_status *st)
 {
     const struct qc_comparison_job *job = c->job;
@@ -623,8 +607,13 @@ static bool sum_up(struct qc_comparison *out, const struct comparing *c, size_t 
         out->factors[i] = qc_channel_factors_of(&c->channels[i]);
     }
     for (size_t u = 0; u < units; u++) {
-        for (size_t i = 0; c->steps && i < job->pair_count; i++)
-            add_steps(&out->steps[i], &c->steps[u * job->pair_count + i]);
+        for (size_t i = 0; c->steps && i < job->pair_count; i++) {
+            const struct qc_steps *s = &c->steps[u * job->pair_count + i];
+            struct qc_steps *to = &out->steps[i];
+            for (int k = 0; k < QC_STEPS; k++) to->of[k] += s->of[k];
+            to->differing += s->differing;
+            to->most = s->most > to->most ? s->most : to->most;
+        }
         for (size_t i = 0; i < job->pair_count; i++) qc_error_add(&out->pairs[i], &c->units[u * c->stride + i]);
         for (size_t i = 0; i < c->parts->count; i++)
             qc_error_add(&out->of_parts[i], &c->units[u * c->stride + job->pair_count + c->outputs + i]);
@@ -679,51 +668,43 @@ bool qc_compare_bytes(size_t *out, const struct qc_comparison_job *job, struct q
 bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job, struct qc_status *st)
 {
     struct comparing c = {.job = job, .outputs = job->second->output_count};
-    struct qc_comparison *r = calloc(1, sizeof *r);
-    struct qc_arena *scratch = qc_arena_new();
+    struct qc_comparison *r;
     struct qc_plan *plans[2] = {NULL, NULL};
-    double t0 = qc_seconds();
-    bool ok = false;
+    const double t0 = qc_seconds();
+    const size_t units = qc_dataset_units(job->data);
     unsigned workers = 1;
-    if (!r || !scratch || !(r->arena = qc_arena_new())) {
-        qc_fail_memory(st, sizeof *r);
-        goto out;
-    }
-    if (job->first->output_count != c.outputs || job->first->input_count != job->second->input_count) {
-        qc_fail(st, QC_BAD_INPUT, "the graphs differ: %zu and %zu inputs, %zu and %zu outputs", job->first->input_count,
-                job->second->input_count, job->first->output_count, c.outputs);
-        goto out;
-    }
-    if (!(r->parts = c.parts = QC_NEW(r->arena, struct qc_output_parts, st)) ||
-        !qc_output_parts_of(c.parts, job->first, r->arena, st))
-        goto out;
-    c.stride = job->pair_count + c.outputs + c.parts->count;
-    const bool many_runs = qc_dataset_units(job->data) >= QC_PLAN_MANY_RUNS;
-    if (!new_plans(plans, job, many_runs, scratch, st) ||
-        !qc_overflows_new(&r->overflows[0], plans[0], job->first, r->arena, st) ||
-        !qc_overflows_new(&r->overflows[1], plans[1], job->second, r->arena, st))
-        goto out;
-    if (!qc_stream_fit(&workers, job->settings, job->data, worker_bytes(plans, job), st) ||
-        !new_buffers(&c, workers, qc_dataset_units(job->data), plans, scratch, st))
-        goto out;
+    QC_ARENA_SCOPE *scratch = qc_arena_new();
+    if (!QC_NEW_OWNER(r, st)) return false;
+    bool ok = scratch || qc_fail_memory(st, 1);
+    if (ok && (job->first->output_count != c.outputs || job->first->input_count != job->second->input_count))
+        ok = qc_fail(st, QC_BAD_INPUT, "the graphs differ: %zu and %zu inputs, %zu and %zu outputs",
+                     job->first->input_count, job->second->input_count, job->first->output_count, c.outputs);
+    ok = ok && (r->parts = c.parts = QC_NEW(r->arena, struct qc_output_parts, st)) &&
+         qc_output_parts_of(c.parts, job->first, r->arena, st);
+    if (ok) c.stride = job->pair_count + c.outputs + c.parts->count;
+    ok = ok && new_plans(plans, job, units >= QC_PLAN_MANY_RUNS, scratch, st) &&
+         qc_overflows_new(&r->overflows[0], plans[0], job->first, r->arena, st) &&
+         qc_overflows_new(&r->overflows[1], plans[1], job->second, r->arena, st) &&
+         qc_stream_fit(&workers, job->settings, job->data, worker_bytes(plans, job), st) &&
+         new_buffers(&c, workers, units, plans, scratch, st);
     struct qc_stream stream = stream_of(plans, job);
     stream.overflows[SECOND] = &r->overflows[1];
     stream.overflows[FIRST] = &r->overflows[0];
     stream.workers = workers;
     stream.user = &c;
-    if (!qc_stream_run(&stream, st) || !sum_up(r, &c, qc_dataset_units(job->data), st)) goto out;
+    ok = ok && qc_stream_run(&stream, st) && sum_up(r, &c, units, st);
     r->samples = qc_dataset_samples(job->data);
     r->seconds = qc_seconds() - t0;
-    *out = r;
-    r = NULL;
-    ok = true;
-out:
-    free_buffers(&c);
+    for (size_t i = 0; c.channels && i < QC_SOME_UNITS * job->pair_count; i++) free(c.channels[i].of);
+    for (unsigned w = 0; w < c.workers; w++) {
+        for (size_t i = 0; i < c.stride; i++) free(c.kept[w][i].room.data);
+        free(c.row[w].data);
+        free(c.levels[w].data);
+        free(c.real[w].data);
+    }
     qc_plan_free(plans[0]);
     qc_plan_free(plans[1]);
-    qc_arena_free(scratch);
-    qc_comparison_free(r);
-    return ok;
+    return QC_HAND_OVER(ok, out, r, qc_comparison_free);
 }
 
 void qc_comparison_free(struct qc_comparison *c)

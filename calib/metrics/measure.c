@@ -191,41 +191,6 @@ static bool finish_compared_unit(void *user, const struct qc_unit *at, struct qc
     return true;
 }
 
-static bool known_keys(struct qc_known_outputs *known, const uint64_t *keys, size_t units)
-{
-    for (size_t u = 0; u < units; u++)
-        if (!keys || !keys[u] || !qc_known_outputs_find(known, keys[u])) return false;
-    return true;
-}
-
-static bool run_output_errors(const struct erring *e, uint64_t *keys, const struct qc_dataset *data,
-                              const struct qc_settings *settings, struct qc_status *st)
-{
-    const struct qc_plan_options real = {.rounding = QC_CONTRACT_ONNX};
-    struct qc_plan *plans[PLANS] = {NULL};
-    struct qc_stream stream = {.data = data,
-                               .input_count = e->real->input_count,
-                               .plan_count = known_keys(e->known, keys, qc_dataset_units(data)) ? REAL : PLANS,
-                               .keyed = true,
-                               .keys = keys,
-                               .skips = skips_known_unit,
-                               .unit = finish_compared_unit,
-                               .user = (void *)(uintptr_t)e,
-                               .progress = settings->progress,
-                               .progress_user = settings->progress_user};
-    bool ok = true;
-    size_t each = 0;
-    for (size_t k = 0; ok && k < stream.plan_count; k++) {
-        ok = qc_stream_plan(&plans[k], k == REAL ? e->real : e->quantized, data, k == REAL ? &real : &settings->plan,
-                            st);
-        stream.plans[k] = plans[k];
-        each += ok ? qc_plan_runner_bytes(plans[k]) : 0;
-    }
-    ok = ok && qc_stream_fit(&stream.workers, settings, data, each, st) && qc_stream_run(&stream, st);
-    for (size_t k = 0; k < PLANS; k++) qc_plan_free(plans[k]);
-    return ok;
-}
-
 bool qc_output_errors(struct qc_error *sums, struct qc_known_outputs *known, uint64_t *keys,
                       const struct qc_graph *real, const struct qc_graph *quantized, const struct qc_dataset *data,
                       const struct qc_settings *settings, struct qc_status *st)
@@ -233,15 +198,37 @@ bool qc_output_errors(struct qc_error *sums, struct qc_known_outputs *known, uin
     const size_t units = qc_dataset_units(data), outputs = real->output_count;
     QC_ARENA_SCOPE *a = qc_arena_new();
     struct erring e = {.real = real, .quantized = quantized, .known = known};
+    const struct qc_plan_options plain = {.rounding = QC_CONTRACT_ONNX};
+    struct qc_plan *plans[PLANS] = {NULL};
+    struct qc_error *of_parts = NULL;
+    size_t each = 0;
+    bool all_known = true; /* then the float network does not run */
+    for (size_t u = 0; all_known && u < units; u++)
+        all_known = keys && keys[u] && qc_known_outputs_find(known, keys[u]);
+    struct qc_stream stream = {.data = data,
+                               .input_count = real->input_count,
+                               .plan_count = all_known ? REAL : PLANS,
+                               .keyed = true,
+                               .keys = keys,
+                               .skips = skips_known_unit,
+                               .unit = finish_compared_unit,
+                               .user = &e,
+                               .progress = settings->progress,
+                               .progress_user = settings->progress_user};
     bool ok = a || qc_fail_memory(st, 1);
     if (ok && (quantized->output_count != outputs || quantized->input_count != real->input_count))
         ok = qc_fail(st, QC_BAD_INPUT, "the graphs differ: %zu and %zu inputs, %zu and %zu outputs", real->input_count,
                      quantized->input_count, outputs, quantized->output_count);
-    struct qc_error *of_parts = NULL;
     ok = ok && qc_output_parts_of(&e.parts, real, a, st) &&
          (of_parts = QC_NEW_ARRAY(a, struct qc_error, e.parts.count, st)) &&
-         (e.units = QC_NEW_ARRAY(a, struct qc_error, units * e.parts.count, st)) &&
-         run_output_errors(&e, keys, data, settings, st);
+         (e.units = QC_NEW_ARRAY(a, struct qc_error, units * e.parts.count, st));
+    for (size_t k = 0; ok && k < stream.plan_count; k++) {
+        ok = qc_stream_plan(&plans[k], k == REAL ? real : quantized, data, k == REAL ? &plain : &settings->plan, st);
+        stream.plans[k] = plans[k];
+        each += ok ? qc_plan_runner_bytes(plans[k]) : 0;
+    }
+    ok = ok && qc_stream_fit(&stream.workers, settings, data, each, st) && qc_stream_run(&stream, st);
+    for (size_t k = 0; k < PLANS; k++) qc_plan_free(plans[k]);
     for (size_t i = 0; ok && i < units * e.parts.count; i++) qc_error_add(&of_parts[i % e.parts.count], &e.units[i]);
     for (size_t o = 0; ok && o < outputs; o++) sums[o] = of_parts[qc_worst_part(&e.parts, o, of_parts)];
     return ok;

@@ -52,18 +52,6 @@ static qc_id shifted(const struct qc_graph *g, const struct qc_node *n)
                                                                                                          : 0;
 }
 
-/* Returns the number of inputs that are not constant; 0 if the place of one is unknown: only the last may have a free
-   size along the axis. */
-static size_t count_parts(const struct qc_graph *g, const struct qc_node *n, int axis)
-{
-    size_t parts = 0;
-    for (unsigned i = 0; i < n->input_count; i++) {
-        if (i + 1 < n->input_count && g->values[n->inputs[i]].type.shape.dim[axis] < 0) return 0;
-        parts += qc_constant_of(g, n->inputs[i]) == NULL;
-    }
-    return parts;
-}
-
 static bool divide_join(struct dividing *d, const struct qc_node *n, const struct place axes[QC_RANK_MAX],
                         const struct qc_output_part *part)
 {
@@ -72,7 +60,12 @@ static bool divide_join(struct dividing *d, const struct qc_node *n, const struc
     const int64_t given = qc_attr_int(n, "axis", 0);
     const int along = (int)(given < 0 ? given + shape->rank : given);
     if (along < 0 || along >= shape->rank || axes[along].axis < 0) return false;
-    size_t parts = count_parts(g, n, along);
+    size_t parts = 0;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        /* the place of a part behind one with a free size is unknown */
+        if (i + 1 < n->input_count && g->values[n->inputs[i]].type.shape.dim[along] < 0) return false;
+        parts += qc_constant_of(g, n->inputs[i]) == NULL;
+    }
     if (!parts || d->count - d->begin + d->reserved + parts > QC_OUTPUT_PARTS) return false;
     const int to = axes[along].axis;
     int64_t at = part->first[to];
@@ -153,23 +146,6 @@ struct gathering {
     size_t count;
 };
 
-static void gather_parts(struct gathering *b, const float *r, const float *x, size_t n, qc_compare_fn *compare,
-                         void *user)
-{
-    while (n) {
-        const size_t some = n < BLOCK - b->count ? n : BLOCK - b->count;
-        memcpy(b->r + b->count, r, some * sizeof *r);
-        memcpy(b->x + b->count, x, some * sizeof *x);
-        b->count += some;
-        r += some;
-        x += some;
-        n -= some;
-        if (b->count < BLOCK) return;
-        compare(user, b->r, b->x, b->count);
-        b->count = 0;
-    }
-}
-
 void qc_compare_part(const struct qc_output_part *p, const struct qc_view *r, const struct qc_view *x,
                      qc_compare_fn *compare, void *user)
 {
@@ -190,8 +166,17 @@ void qc_compare_part(const struct qc_output_part *p, const struct qc_view *r, co
     for (;;) {
         int64_t offset = 0;
         for (int i = 0; i <= last; i++) offset = offset * r->dim[i] + at[i];
-        gather_parts(&b, (const float *)r->data + offset * inner, (const float *)x->data + offset * inner,
-                     (size_t)((end[last] - first[last]) * inner), compare, user);
+        const float *from_r = (const float *)r->data + offset * inner,
+                    *from_x = (const float *)x->data + offset * inner;
+        for (size_t n = (size_t)((end[last] - first[last]) * inner), some; n; n -= some) {
+            some = n < BLOCK - b.count ? n : BLOCK - b.count;
+            memcpy(b.r + b.count, from_r, some * sizeof *from_r);
+            memcpy(b.x + b.count, from_x, some * sizeof *from_x);
+            from_r += some;
+            from_x += some;
+            b.count = (b.count + some) % BLOCK;
+            if (!b.count) compare(user, b.r, b.x, BLOCK);
+        }
         int i = last - 1;
         while (i >= 0 && ++at[i] == end[i]) {
             at[i] = first[i];

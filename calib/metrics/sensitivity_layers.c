@@ -12,14 +12,6 @@ static bool weight_alone(const struct qc_graph *g, const struct qc_node *n)
     return n->op == QC_OP_Dequantize && qc_quantized_constant(g, n->inputs[0]);
 }
 
-static bool computes(const struct qc_graph *g, const struct qc_node *n)
-{
-    if (qc_op_is_conversion(n->op)) return weight_alone(g, n);
-    for (unsigned i = 0; i < n->input_count; i++)
-        if (n->inputs[i] && g->values[n->inputs[i]].type.qparams != QC_REAL) return true;
-    return false;
-}
-
 static void add_cut_quantizer(struct qc_cut_layer *l, qc_id *quantizers, const struct qc_graph *g, qc_id value)
 {
     const qc_id s = value ? g->values[value].type.qparams : QC_REAL;
@@ -77,18 +69,6 @@ static qc_id *find_touched(const struct qc_graph *g, struct qc_arena *a, struct 
     return touched;
 }
 
-/* Returns the first node that a quantizer of the layer affects: other nodes may read its values before the layer does.
- */
-static qc_id cut_of(const struct qc_cut_layer *l, const qc_id *touched)
-{
-    qc_id cut = l->first;
-    for (size_t i = 0; i < l->quantizer_count; i++) {
-        const qc_id first = touched[l->quantizers[i]];
-        if (first && first < cut) cut = first;
-    }
-    return cut;
-}
-
 static int by_cut(const void *x, const void *y)
 {
     const struct qc_cut_layer *a = x, *b = y;
@@ -132,7 +112,10 @@ bool qc_cut_layers_find(struct qc_cut_layers *out, const struct qc_graph *g, con
     if (!parent || !last) return false;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        if (!computes(g, n)) continue;
+        bool computes = weight_alone(g, n);
+        for (unsigned i = 0; !qc_op_is_conversion(n->op) && i < n->input_count; i++)
+            computes = computes || (n->inputs[i] && g->values[n->inputs[i]].type.qparams != QC_REAL);
+        if (!computes) continue;
         parent[id] = id;
         for (unsigned i = 0; i < n->input_count; i++) {
             const qc_id qparams = n->inputs[i] ? g->values[n->inputs[i]].type.qparams : QC_REAL;
@@ -153,10 +136,14 @@ bool qc_cut_layers_find(struct qc_cut_layers *out, const struct qc_graph *g, con
         last[root] = id;
     }
     for (qc_id id = 1; id <= g->node_count; id++) {
-        struct qc_cut_layer l = {.first = id};
+        struct qc_cut_layer l = {.first = id, .cut = id};
         if (!first[id]) continue;
         if (!collect_quantizers(&l, out->next, &out->uses, a, st)) return false;
-        l.cut = cut_of(&l, touched);
+        /* Other nodes may read a quantizer's values before the layer does. */
+        for (size_t i = 0; i < l.quantizer_count; i++) {
+            const qc_id earlier = touched[l.quantizers[i]];
+            if (earlier && earlier < l.cut) l.cut = earlier;
+        }
         if (l.quantizer_count) out->layers[out->count++] = l;
     }
     if (out->count) qsort(out->layers, out->count, sizeof *out->layers, by_cut);
@@ -314,22 +301,6 @@ static bool copy_node_rounded(struct qc_rebuild *r, const struct qc_node *n, con
     return (r->map[n->outputs] = qc_graph_add_like(r->to, r->from, n, &other, st)) != 0;
 }
 
-/* Copies the corrected bias after the product, if the product's operator takes none. */
-static bool copy_bias_behind(struct qc_rebuild *r, const struct qc_cut_layers *all, qc_id id,
-                             const struct qc_node *with, struct qc_status *st)
-{
-    const qc_id behind = qc_bias_after_matmul(&all->uses, id, true);
-    const struct qc_tensor *bias =
-        behind && !r->map[all->uses.graph->nodes[behind].outputs]
-            ? qc_round_weights_addend(&all->rounded_uses, (qc_id)(with - all->rounded->nodes))
-            : NULL;
-    if (!bias) return true;
-    struct qc_tensor *t = qc_tensor_of(QC_F32, &bias->shape, bias->data, st);
-    const bool ok = t && qc_round_weights_copy_behind(r, &all->uses, id, behind, t, st);
-    qc_tensor_unref(t);
-    return ok;
-}
-
 /* Copies a node of a layer with its rounded constants. */
 static bool copy_rounded(struct qc_rebuild *r, const struct qc_cut_layers *all, qc_id id, struct qc_status *st)
 {
@@ -338,9 +309,20 @@ static bool copy_rounded(struct qc_rebuild *r, const struct qc_cut_layers *all, 
     const bool alone = weight_alone(g, n);
     const qc_id reader = alone ? qc_only_reader(&all->uses, n->outputs) : id;
     const struct qc_node *with = reader ? counterpart(g, &g->nodes[reader], all) : NULL;
-    if (with)
-        return r->map[g->nodes[reader].outputs] || (copy_node_rounded(r, &g->nodes[reader], all->rounded, with, st) &&
-                                                    copy_bias_behind(r, all, reader, with, st));
+    if (with) {
+        if (r->map[g->nodes[reader].outputs]) return true;
+        if (!copy_node_rounded(r, &g->nodes[reader], all->rounded, with, st)) return false;
+        /* the corrected bias after the product, if the product's operator takes none */
+        const qc_id behind = qc_bias_after_matmul(&all->uses, reader, true);
+        const struct qc_tensor *bias =
+            behind && !r->map[g->nodes[behind].outputs]
+                ? qc_round_weights_addend(&all->rounded_uses, (qc_id)(with - all->rounded->nodes))
+                : NULL;
+        struct qc_tensor *t = bias ? qc_tensor_of(QC_F32, &bias->shape, bias->data, st) : NULL;
+        const bool ok = !bias || (t && qc_round_weights_copy_behind(r, &all->uses, reader, behind, t, st));
+        qc_tensor_unref(t);
+        return ok;
+    }
     const qc_id s = alone && all->rounded ? g->values[n->inputs[0]].type.qparams : QC_REAL,
                 v = s ? all->rounded_weights[s] : 0; /* of a recurrent operator, for example */
     if (!v || all->next_weight[v] || r->map[n->outputs]) return true;
@@ -393,18 +375,6 @@ static bool is_off(const struct qc_graph *g, qc_id v)
     return s != QC_REAL && g->qparams_of[s].state == QC_QPARAMS_OFF;
 }
 
-/* Returns true if an operand is real in the copy, but affine in the graph. */
-static bool lost_operand(const struct qc_rebuild *r, const struct qc_node *n)
-{
-    for (unsigned i = 0; i < n->input_count; i++) {
-        const qc_id v = n->inputs[i];
-        if (v && r->from->values[v].type.qparams != QC_REAL && r->map[v] &&
-            r->to->values[r->map[v]].type.qparams == QC_REAL)
-            return true;
-    }
-    return false;
-}
-
 /* Copies a node as one on real values; its result is quantized if its quantizer is on. */
 static bool copy_real(struct qc_rebuild *r, qc_id id, struct qc_status *st)
 {
@@ -434,27 +404,29 @@ static bool copy_real(struct qc_rebuild *r, qc_id id, struct qc_status *st)
     return true;
 }
 
-/* *out: g without the quantizers that are off. */
-static bool without_off(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st)
-{
-    struct qc_rebuild r;
-    bool ok = qc_rebuild_begin(&r, g, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        const bool off = is_off(g, n->outputs) || lost_operand(&r, n);
-        ok = off ? copy_real(&r, id, st) : qc_rebuild_node(&r, id, st) != 0;
-    }
-    ok = ok && qc_rebuild_finish(out, &r, st);
-    qc_rebuild_free(&r);
-    return ok;
-}
-
 bool qc_cut_alone(struct qc_graph **out, const struct qc_graph *g, const struct qc_cut_layers *all, size_t layer,
                   struct qc_arena *a, struct qc_status *st)
 {
-    struct qc_cut_part whole = {.graph = NULL};
-    const bool ok = qc_cut_behind(&whole, g, &(struct qc_cut){.count = 0}, all, layer, QC_CUT_ALL, a, st) &&
-                    without_off(out, whole.graph, st);
-    qc_graph_free(whole.graph);
+    struct qc_cut_part part = {.graph = NULL};
+    struct qc_rebuild r;
+    bool ok = qc_cut_behind(&part, g, &(struct qc_cut){.count = 0}, all, layer, QC_CUT_ALL, a, st);
+    const struct qc_graph *whole = part.graph;
+    if (ok) { /* without the quantizers that are off */
+        ok = qc_rebuild_begin(&r, whole, st);
+        for (qc_id id = 1; ok && id <= whole->node_count; id++) {
+            const struct qc_node *n = &whole->nodes[id];
+            bool off = is_off(whole, n->outputs);
+            for (unsigned i = 0; !off && i < n->input_count;
+                 i++) { /* an operand is real in the copy, but affine here */
+                const qc_id v = n->inputs[i];
+                off = v && whole->values[v].type.qparams != QC_REAL && r.map[v] &&
+                      r.to->values[r.map[v]].type.qparams == QC_REAL;
+            }
+            ok = off ? copy_real(&r, id, st) : qc_rebuild_node(&r, id, st) != 0;
+        }
+        ok = ok && qc_rebuild_finish(out, &r, st);
+        qc_rebuild_free(&r);
+    }
+    qc_graph_free(part.graph);
     return ok;
 }

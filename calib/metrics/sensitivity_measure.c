@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/scope.h"
 #include "calib/metrics/sensitivity_parts.h"
 #include "calib/statistics/stream.h"
 #include "rewrite/passes/simulate.h"
@@ -25,20 +26,18 @@ double qc_effect_sqnr_db(double noise)
     return -10 * log10(noise);
 }
 
-static qc_id first_dequantized(const struct qc_uses *u, qc_id value)
-{
-    const struct qc_use_list readers = qc_readers(u, value);
-    for (size_t i = 0; i < readers.count; i++)
-        if (u->graph->nodes[readers.of[i].node].op == QC_OP_Dequantize)
-            return u->graph->nodes[readers.of[i].node].outputs;
-    return 0;
-}
-
 const char *qc_layer_name(const struct qc_uses *u, qc_id node)
 {
     const struct qc_node *n = &u->graph->nodes[node];
     qc_id value = n->outputs;
-    for (qc_id v = value; v && !u->graph->values[value].name; v = first_dequantized(u, value)) value = v;
+    for (qc_id next = value; next && !u->graph->values[value].name;) {
+        value = next;
+        const struct qc_use_list readers = qc_readers(u, next);
+        next = 0;
+        for (size_t i = 0; !next && i < readers.count; i++)
+            if (u->graph->nodes[readers.of[i].node].op == QC_OP_Dequantize)
+                next = u->graph->nodes[readers.of[i].node].outputs;
+    }
     const char *result = u->graph->values[value].name;
     return n->name && *n->name ? n->name : result ? result : "";
 }
@@ -225,28 +224,7 @@ static double believed_of(const struct qc_cut_layer *l, const double *believed)
     return noise;
 }
 
-/* Chooses the layers to measure by `believed`. */
-static bool choose_measured(struct sums *sums, const struct qc_cut_run *r, const struct qc_cut_layers *layers,
-                            struct qc_arena *a, struct qc_status *st)
-{
-    const struct qc_sensitivity_options *o = r->options;
-    struct believed *all = QC_NEW_ARRAY(a, struct believed, layers->count, st);
-    bool *chosen = QC_NEW_ARRAY(a, bool, layers->count, st);
-    if (!all || !chosen) return false;
-    size_t count = 0;
-    for (size_t i = 0; i < layers->count; i++)
-        all[i] = (struct believed){.noise = believed_of(&layers->layers[i], o->believed), .layer = i};
-    qsort(all, layers->count, sizeof *all, by_believed);
-    for (; count < o->first && count < o->most; count++) chosen[count] = true;
-    for (size_t i = 0; count < o->most; i++) {
-        count += !chosen[all[i].layer];
-        chosen[all[i].layer] = true;
-    }
-    sums->chosen = chosen;
-    return true;
-}
-
-/* Allocates the sums; fills in the names of a new s. */
+/* Allocates the sums. For a new s, fills in the names and chooses the layers to measure by `believed`. */
 static bool begin_sums(struct sums *sums, struct qc_sensitivity *s, const struct qc_cut_run *r,
                        const struct qc_cut_layers *layers, struct qc_arena *a, struct qc_status *st)
 {
@@ -257,8 +235,21 @@ static bool begin_sums(struct sums *sums, struct qc_sensitivity *s, const struct
     if (!sums->errors || !sums->scores || !s->layers) return false;
     if (new) s->count = layers->count;
     sums->layers = layers->count;
-    if (new && r->options->most && r->options->most < s->count && !choose_measured(sums, r, layers, a, st))
-        return false;
+    const struct qc_sensitivity_options *o = r->options;
+    if (new && o->most && o->most < s->count) {
+        struct believed *all = QC_NEW_ARRAY(a, struct believed, layers->count, st);
+        bool *chosen = sums->chosen = QC_NEW_ARRAY(a, bool, layers->count, st);
+        size_t count = 0;
+        if (!all || !chosen) return false;
+        for (size_t i = 0; i < layers->count; i++)
+            all[i] = (struct believed){.noise = believed_of(&layers->layers[i], o->believed), .layer = i};
+        qsort(all, layers->count, sizeof *all, by_believed);
+        for (; count < o->first && count < o->most; count++) chosen[count] = true;
+        for (size_t i = 0; count < o->most; i++) {
+            count += !chosen[all[i].layer];
+            chosen[all[i].layer] = true;
+        }
+    }
     for (size_t i = 0; new &&i < layers->count; i++)
         if (!name_layer(&s->layers[i], r->g, layers, i, s->arena, st)) return false;
     return true;
@@ -323,18 +314,6 @@ static bool same_shapes(const struct qc_cut_run *r, size_t unit, size_t other)
     return true;
 }
 
-/* Finds the output to score; it is the same for all sizes. */
-static bool begin_scoring(struct qc_cut_run *r, struct qc_status *st)
-{
-    struct qc_plan *plan = NULL;
-    struct qc_runner *probe = NULL;
-    const bool ok = qc_stream_plan(&plan, r->g, r->data, &r->options->settings->plan, st) &&
-                    qc_runner_new(&probe, plan, st) && qc_scoring_begin(&r->scoring, r->g, probe, r->data, st);
-    qc_runner_free(probe);
-    qc_plan_free(plan);
-    return ok;
-}
-
 /* Runs the units of each size in a graph for their shapes. */
 static bool run_sizes(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
                       struct qc_arena *a, struct qc_status *st)
@@ -358,18 +337,6 @@ static bool run_sizes(struct sums *sums, struct qc_sensitivity *s, struct qc_cut
     return ok;
 }
 
-/* Measures weights alone for the layers with most noise. */
-static bool run_weights(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r,
-                        const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
-{
-    bool *chosen = QC_NEW_ARRAY(a, bool, sums->layers, st);
-    if (!chosen) return false;
-    for (size_t i = 0; i < r->options->weights_of && i < s->count; i++) chosen[s->layers[i].place] = true;
-    sums->chosen = chosen;
-    sums->first = sums->last = QC_CUT_WEIGHTS;
-    return run_sizes(sums, s, r, rounded, a, st);
-}
-
 static bool measure_effects(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
                             struct qc_status *st)
 {
@@ -377,13 +344,26 @@ static bool measure_effects(struct qc_sensitivity *s, struct qc_cut_run *r, cons
     QC_ARENA_SCOPE *a = qc_arena_new();
     size_t *order = NULL;
     struct sums sums = {.last = r->scored || r->options->weights_of ? QC_CUT_ALL : QC_CUT_WEIGHTS};
-    bool ok = (a || qc_fail_memory(st, 1)) && qc_output_parts_of(&r->parts, r->g, a, st) &&
-              (!r->scored || begin_scoring(r, st));
+    bool ok = (a || qc_fail_memory(st, 1)) && qc_output_parts_of(&r->parts, r->g, a, st);
+    if (ok && r->scored) { /* the output to score is the same for all sizes */
+        struct qc_plan *plan = NULL;
+        struct qc_runner *probe = NULL;
+        ok = qc_stream_plan(&plan, r->g, r->data, &r->options->settings->plan, st) && qc_runner_new(&probe, plan, st) &&
+             qc_scoring_begin(&r->scoring, r->g, probe, r->data, st);
+        qc_runner_free(probe);
+        qc_plan_free(plan);
+    }
     if (ok && qc_dataset_varies(r->data))
         ok = qc_order_by_size(&order, r->data, r->g->input_count, NULL, qc_dataset_units(r->data), QC_ORDER_FREE, st);
     r->order = order;
-    ok = ok && run_sizes(&sums, s, r, rounded, a, st) &&
-         (r->scored || !r->options->weights_of || run_weights(&sums, s, r, rounded, a, st));
+    ok = ok && run_sizes(&sums, s, r, rounded, a, st);
+    if (ok && !r->scored && r->options->weights_of) { /* weights alone, for the layers with most noise */
+        sums.chosen = QC_NEW_ARRAY(a, bool, sums.layers, st);
+        sums.first = sums.last = QC_CUT_WEIGHTS;
+        for (size_t i = 0; sums.chosen && i < r->options->weights_of && i < s->count; i++)
+            sums.chosen[s->layers[i].place] = true;
+        ok = sums.chosen && run_sizes(&sums, s, r, rounded, a, st);
+    }
     free(order);
     s->seconds += qc_seconds() - t0;
     return ok;
@@ -393,27 +373,20 @@ bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *
                             const struct qc_dataset *data, const struct qc_sensitivity_options *options,
                             struct qc_status *st)
 {
-    struct qc_sensitivity *s = calloc(1, sizeof *s);
     struct qc_cut_run r = {.g = g, .data = data, .options = options};
-    if (!s || !(s->arena = qc_arena_new()))
-        qc_fail_memory(st, sizeof *s);
-    else if (measure_effects(s, &r, rounded, st)) {
-        *out = s;
-        return true;
-    }
-    qc_sensitivity_free(s);
-    return false;
+    struct qc_sensitivity *s;
+    return QC_NEW_OWNER(s, st) && QC_HAND_OVER(measure_effects(s, &r, rounded, st), out, s, qc_sensitivity_free);
 }
 
 bool qc_sensitivity_believed(struct qc_sensitivity **out, const struct qc_graph *g, const double *believed,
                              struct qc_status *st)
 {
-    struct qc_sensitivity *s = calloc(1, sizeof *s);
+    struct qc_sensitivity *s;
     struct qc_cut_layers layers;
     QC_ARENA_SCOPE *a = qc_arena_new();
-    bool ok = (s && a && (s->arena = qc_arena_new())) || qc_fail_memory(st, sizeof *s);
-    ok = ok && qc_cut_layers_find(&layers, g, NULL, a, st) &&
-         (s->layers = QC_NEW_ARRAY(s->arena, struct qc_layer_effect, layers.count, st));
+    if (!QC_NEW_OWNER(s, st)) return false;
+    bool ok = (a || qc_fail_memory(st, 1)) && qc_cut_layers_find(&layers, g, NULL, a, st) &&
+              (s->layers = QC_NEW_ARRAY(s->arena, struct qc_layer_effect, layers.count, st));
     for (size_t i = 0; ok && i < layers.count; i++) {
         struct qc_layer_effect *e = &s->layers[s->count++];
         ok = name_layer(e, g, &layers, i, s->arena, st);
@@ -421,13 +394,8 @@ bool qc_sensitivity_believed(struct qc_sensitivity **out, const struct qc_graph 
         e->noise_weights = e->metric = e->lost = (double)NAN;
         e->place = i;
     }
-    if (ok) {
-        qc_sensitivity_sort(s, QC_EFFECTS_BY_NOISE);
-        *out = s;
-    } else {
-        qc_sensitivity_free(s);
-    }
-    return ok;
+    if (ok) qc_sensitivity_sort(s, QC_EFFECTS_BY_NOISE);
+    return QC_HAND_OVER(ok, out, s, qc_sensitivity_free);
 }
 
 bool qc_sensitivity_score(struct qc_sensitivity *s, const struct qc_graph *g, const struct qc_graph *rounded,

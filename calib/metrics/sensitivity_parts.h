@@ -70,6 +70,7 @@ enum { QC_CUT_PLANS = 2 }; /* of a layer: one for each enum qc_cut_quantizers */
 
 /* A run over the units, block after block. */
 struct qc_cut_run {
+    struct qc_arena *arena; /* of the arrays for the current units */
     const struct qc_graph *g;
     const struct qc_dataset *data;
     const struct qc_sensitivity_options *options;

@@ -59,23 +59,13 @@ static void compare_cut(const struct step *s, size_t k, size_t item, struct qc_r
     }
 }
 
-static bool score(const struct step *s, size_t item, struct qc_runner *runner, struct qc_status *st)
-{
-    const struct qc_cut_run *r = s->r;
-    const struct qc_view out = qc_runner_output(runner, r->scoring.output + (s->to ? s->values : 0));
-    return qc_scoring_unit(&r->scores[item], &r->scoring, &out, r->truth + item * qc_scoring_truth_bytes(&r->scoring),
-                           unit_of_cut(r, item), st);
-}
-
 static bool run_cut_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     const struct step *s = user;
     const struct qc_cut_run *r = s->r;
     const size_t unit = unit_of_cut(r, item);
-    if (s->scratch && r->scored &&
-        !qc_scoring_read(r->truth + item * qc_scoring_truth_bytes(&r->scoring), &r->scoring, unit, s->scratch[worker],
-                         st))
-        return false;
+    char *truth = r->scored ? r->truth + item * qc_scoring_truth_bytes(&r->scoring) : NULL;
+    if (s->scratch && r->scored && !qc_scoring_read(truth, &r->scoring, unit, s->scratch[worker], st)) return false;
     for (size_t k = 0; k < s->count; k++) {
         if (!s->runners[k][worker] && !qc_runner_new(&s->runners[k][worker], s->plan[k], st)) return false;
         struct qc_runner *runner = s->runners[k][worker];
@@ -84,7 +74,10 @@ static bool run_cut_unit(void *user, size_t item, unsigned worker, struct qc_sta
             return qc_where(st, "%s: sample %llu", qc_dataset_file(r->data),
                             (unsigned long long)qc_dataset_first_sample(r->data, unit));
         if (!s->to && !r->scored) compare_cut(s, k, item, runner);
-        if (r->scored && (!s->to || s->values < s->to_count) && !score(s, item, runner, st)) return false;
+        if (r->scored && (!s->to || s->values < s->to_count)) {
+            const struct qc_view out = qc_runner_output(runner, r->scoring.output + (s->to ? s->values : 0));
+            if (!qc_scoring_unit(&r->scores[item], &r->scoring, &out, truth, unit, st)) return false;
+        }
         for (size_t i = 0; s->to && i < s->to_count; i++) {
             const struct qc_view out = qc_runner_output(runner, i);
             const size_t bytes = qc_view_bytes(&out);
@@ -100,30 +93,6 @@ static bool check_shapes(const struct qc_plan *plan, struct qc_status *st)
     return qc_plan_shapes_known(plan) ||
            qc_fail(st, QC_UNSUPPORTED,
                    "shapes in this model depend on data, so its layers cannot be measured one at a time");
-}
-
-static bool plan_cut(struct step *s, size_t k, struct qc_arena *a, struct qc_status *st)
-{
-    const struct qc_graph *g = s->part[k].graph;
-    struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st);
-    for (size_t i = 0; shapes && i < g->input_count; i++) shapes[i] = s->r->shapes[s->part[k].inputs[i]];
-    return shapes && qc_plan_new(&s->plan[k], g, shapes, &s->r->options->settings->plan, st) &&
-           check_shapes(s->plan[k], st);
-}
-
-static bool make_runners(struct step *s, struct qc_arena *a, struct qc_status *st)
-{
-    size_t each = 0;
-    for (size_t k = 0; k < s->count; k++) each += qc_plan_runner_bytes(s->plan[k]);
-    if (!qc_stream_workers(&s->workers, s->r->options->settings->workers, s->r->options->settings->memory_limit,
-                           qc_stream_held_bytes(s->r->options->settings->memory_limit), each, st))
-        return false;
-    if (s->workers > s->r->count) s->workers = (unsigned)s->r->count;
-    for (size_t k = 0; k < s->count; k++) {
-        if (!(s->runners[k] = QC_NEW_ARRAY(a, struct qc_runner *, s->workers, st))) return false;
-        if (!qc_runner_new(&s->runners[k][0], s->plan[k], st)) return false; /* others: by their workers */
-    }
-    return true;
 }
 
 /* Allocates a block of a runner's results. */
@@ -161,8 +130,23 @@ static bool make_room_cut(struct step *s, struct qc_status *st)
 static bool run_cut(struct step *s, struct qc_arena *a, struct qc_status *st)
 {
     bool ok = true;
-    for (size_t k = 0; ok && k < s->count; k++) ok = plan_cut(s, k, a, st);
-    ok = ok && make_runners(s, a, st) && make_room_cut(s, st);
+    for (size_t k = 0; ok && k < s->count; k++) {
+        const struct qc_graph *g = s->part[k].graph;
+        struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st);
+        for (size_t i = 0; shapes && i < g->input_count; i++) shapes[i] = s->r->shapes[s->part[k].inputs[i]];
+        ok = shapes && qc_plan_new(&s->plan[k], g, shapes, &s->r->options->settings->plan, st) &&
+             check_shapes(s->plan[k], st);
+    }
+    const struct qc_settings *settings = s->r->options->settings;
+    size_t each = 0;
+    for (size_t k = 0; ok && k < s->count; k++) each += qc_plan_runner_bytes(s->plan[k]);
+    ok = ok && qc_stream_workers(&s->workers, settings->workers, settings->memory_limit,
+                                 qc_stream_held_bytes(settings->memory_limit), each, st);
+    if (ok && s->workers > s->r->count) s->workers = (unsigned)s->r->count;
+    for (size_t k = 0; ok && k < s->count; k++) /* one runner each; others are made by their workers */
+        ok = (s->runners[k] = QC_NEW_ARRAY(a, struct qc_runner *, s->workers, st)) &&
+             qc_runner_new(&s->runners[k][0], s->plan[k], st);
+    ok = ok && make_room_cut(s, st);
     for (unsigned w = 0; ok && s->scratch && w < s->workers; w++) ok = qc_dataset_scratch_new(&s->scratch[w], st);
     const struct qc_pool_options pool = {.workers = s->workers};
     return ok && qc_pool_run(s->r->count, run_cut_unit, s, &pool, st);
@@ -284,9 +268,9 @@ bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, 
     return ok;
 }
 
-/* Returns the bytes that one unit keeps at most: a cut and the one before it, the outputs, the truth. sizes:
-   [value_count + 1], bytes. */
-static size_t unit_bytes(const struct qc_cut_run *r, const size_t *sizes, size_t cut_count, qc_id *const *cuts,
+/* Returns the bytes that one unit keeps at most: a cut and the one before it, the outputs, the truth, errors and
+   scores. sizes: [value_count + 1], bytes. */
+static size_t each_bytes(const struct qc_cut_run *r, const size_t *sizes, size_t cut_count, qc_id *const *cuts,
                          const size_t *cut_counts)
 {
     size_t inputs = 0, before = 0, most = 0, rest = r->scored ? qc_scoring_truth_bytes(&r->scoring) : 0;
@@ -299,20 +283,12 @@ static size_t unit_bytes(const struct qc_cut_run *r, const size_t *sizes, size_t
         most = before + now > most ? before + now : most;
         before = now;
     }
-    return most + rest;
+    return most + rest + QC_CUT_PLANS * r->parts.count * sizeof *r->errors + sizeof *r->scores;
 }
 
-/* Plans for the size of the current units, if sizes differ. */
-static bool plan_of_size(struct qc_plan **out, struct qc_cut_run *r, const struct qc_plan_options *how,
-                         struct qc_arena *a, struct qc_status *st)
-{
-    struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, r->g->input_count, st);
-    for (size_t i = 0; shapes && i < r->g->input_count; i++) shapes[i] = qc_cut_run_shape(r, i);
-    return shapes && qc_plan_new(out, r->g, shapes, how, st);
-}
-
-/* The same if the graph knows all shapes: making a plan, which prepares the weights, takes longer. */
-static bool look_at_graph(size_t *sizes, const struct qc_graph *g)
+/* Computes the bytes of all values if the graph knows all shapes: making a plan, which prepares the weights, takes
+   longer. */
+static bool sizes_of_graph(size_t *sizes, const struct qc_graph *g)
 {
     for (qc_id v = 1; v <= g->value_count; v++) {
         const struct qc_type *t = &g->values[v].type;
@@ -320,13 +296,6 @@ static bool look_at_graph(size_t *sizes, const struct qc_graph *g)
         if (!qc_shape_count(&count, &t->shape) || !qc_mul_size(&sizes[v], count, qc_dtype_size(t->dtype))) return false;
     }
     return true;
-}
-
-static size_t each_bytes(const struct qc_cut_run *r, const size_t *sizes, size_t cut_count, qc_id *const *cuts,
-                         const size_t *cut_counts)
-{
-    return unit_bytes(r, sizes, cut_count, cuts, cut_counts) + QC_CUT_PLANS * r->parts.count * sizeof *r->errors +
-           sizeof *r->scores;
 }
 
 bool qc_cut_run_bytes(size_t *runner, size_t *each, struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts,
@@ -348,7 +317,13 @@ bool qc_cut_run_bytes(size_t *runner, size_t *each, struct qc_cut_run *r, size_t
     for (qc_id v = 1; v <= g->value_count; v++)
         if (listed[v]) list[how.observed_count++] = v;
     how.observed = list;
-    bool ok = r->order ? plan_of_size(&plan, r, &how, a, st) : qc_stream_plan(&plan, g, r->data, &how, st);
+    bool ok;
+    if (r->order) { /* sizes differ: a plan for the current units */
+        struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st);
+        for (size_t i = 0; shapes && i < g->input_count; i++) shapes[i] = qc_cut_run_shape(r, i);
+        ok = shapes && qc_plan_new(&plan, g, shapes, &how, st);
+    } else
+        ok = qc_stream_plan(&plan, g, r->data, &how, st);
     if (ok && (r->order || !qc_dataset_varies(r->data))) ok = check_shapes(plan, st);
     for (size_t i = 0; ok && i < how.observed_count; i++)
         sizes[list[i]] = qc_plan_observed_elements(plan, i) * qc_dtype_size(g->values[list[i]].type.dtype);
@@ -374,7 +349,7 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
         return qc_fail(st, QC_UNSUPPORTED, "the model has no float32 output on which to measure the effect of a layer");
     size_t *sizes = QC_NEW_ARRAY(a, size_t, g->value_count + 1, st);
     if (!sizes) return false;
-    if (!limit && look_at_graph(sizes, g))
+    if (!limit && sizes_of_graph(sizes, g))
         each = each_bytes(r, sizes, cut_count, cuts, cut_counts);
     else if (!qc_cut_run_bytes(&runner, &each, r, cut_count, cuts, cut_counts, a, st))
         return false;
@@ -382,31 +357,22 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
     if (limit && !qc_stream_workers(&fits, fits ? fits : 1, limit, qc_stream_held_bytes(limit) + runner, each, st))
         return false;
     r->block = fits < 1 ? 1 : fits < r->end - r->first ? fits : r->end - r->first;
-    r->kept = calloc(g->value_count + 1, sizeof *r->kept);
-    r->known = calloc(g->value_count + 1, sizeof *r->known);
-    r->bytes = calloc(g->value_count + 1, sizeof *r->bytes);
-    r->shapes = calloc(g->value_count + 1, sizeof *r->shapes);
-    r->wanted = calloc(g->output_count + 1, sizeof *r->wanted);
-    r->errors = calloc(QC_CUT_PLANS * r->block * r->parts.count + 1, sizeof *r->errors);
-    r->scores = calloc(r->block + 1, sizeof *r->scores);
-    return (r->kept && r->known && r->bytes && r->shapes && r->wanted && r->errors && r->scores) ||
-           qc_fail_memory(st, r->block * each);
+    struct qc_arena *own = r->arena = qc_arena_new();
+    return own ? (r->kept = QC_NEW_ARRAY(own, char *, g->value_count + 1, st)) &&
+                     (r->known = QC_NEW_ARRAY(own, struct qc_tensor *, g->value_count + 1, st)) &&
+                     (r->bytes = QC_NEW_ARRAY(own, size_t, g->value_count + 1, st)) &&
+                     (r->shapes = QC_NEW_ARRAY(own, struct qc_shape, g->value_count + 1, st)) &&
+                     (r->wanted = QC_NEW_ARRAY(own, char *, g->output_count + 1, st)) &&
+                     (r->errors = QC_NEW_ARRAY(own, struct qc_error, QC_CUT_PLANS * r->block * r->parts.count, st)) &&
+                     (r->scores = QC_NEW_ARRAY(own, struct qc_score, r->block, st))
+               : qc_fail_memory(st, 1);
 }
 
 void qc_cut_run_free(struct qc_cut_run *r)
 {
     forget_cut(r);
-    free(r->kept);
-    free(r->known);
-    free(r->bytes);
-    free(r->shapes);
-    free(r->wanted);
-    free(r->errors);
-    free(r->scores);
+    qc_arena_free(r->arena);
+    r->arena = NULL;
     r->kept = r->wanted = NULL;
     r->known = NULL;
-    r->bytes = NULL;
-    r->shapes = NULL;
-    r->errors = NULL;
-    r->scores = NULL;
 }

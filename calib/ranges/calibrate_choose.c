@@ -33,18 +33,6 @@ static void evaluate_quantizer(void *user, double *y, const double *x, size_t n)
     }
 }
 
-static bool prepare_look(struct qc_look *out, struct qc_arena *a, struct qc_status *st)
-{
-    const struct qc_attr f = QC_STRING("f", out->text);
-    const struct qc_node table = {.op = QC_OP_Table, .attr_count = 1, .attrs = &f};
-    struct evaluator *e = QC_NEW(a, struct evaluator, st);
-    if (!e || !qc_composed_of(&e->f, &table, a, st) ||
-        !(e->scratch = QC_NEW_ARRAY(a, float, qc_composed_scratch(e->f), st)))
-        return false;
-    out->behind = (struct qc_output_function){.run = evaluate_quantizer, .user = e};
-    return true;
-}
-
 /* Computes *out: [qparams_count + 1], by qparams of the simulated graph g, in the arena. Fails if memory is out, or
    with QC_UNSUPPORTED on an attribute that is not handled. */
 static bool look_through_functions(struct qc_look **out, const struct qc_graph *g, struct qc_arena *a,
@@ -56,8 +44,14 @@ static bool look_through_functions(struct qc_look **out, const struct qc_graph *
     if (!looks || !qc_uses_of(&uses, g, a, st) || !qc_output_functions(&texts, g, &uses, a, st)) return false;
     for (qc_id s = 1; s <= g->qparams_count; s++) {
         looks[s].text = texts[s] && !qc_ablated("look_through") ? texts[s] : NULL;
-        if (looks[s].text && !prepare_look(&looks[s], a, st))
+        if (!looks[s].text) continue;
+        const struct qc_attr f = QC_STRING("f", looks[s].text);
+        const struct qc_node table = {.op = QC_OP_Table, .attr_count = 1, .attrs = &f};
+        struct evaluator *e = QC_NEW(a, struct evaluator, st);
+        if (!e || !qc_composed_of(&e->f, &table, a, st) ||
+            !(e->scratch = QC_NEW_ARRAY(a, float, qc_composed_scratch(e->f), st)))
             return qc_where(st, "quantizer '%s'", g->qparams_of[s].name);
+        looks[s].behind = (struct qc_output_function){.run = evaluate_quantizer, .user = e};
     }
     *out = looks;
     return true;
@@ -69,12 +63,6 @@ struct solving_methods {
     size_t count;
     struct qc_affine *params;
 };
-
-static bool is_solved(const struct qc_chooser *k, qc_id id)
-{
-    const struct qc_histogram *h = k->histograms[id];
-    return h && !k->channels[id].seen && !k->g->qparams_of[id].given && h->tally.count > h->tally.zeros;
-}
 
 /* Returns the parameters of a range of the quantizer's observed values. With floating-point levels a range that is too
    wide costs nothing, so that of x minus a constant per channel covers all differences. */
@@ -96,10 +84,12 @@ static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_st
     const struct solving_methods *s = user;
     const struct qc_chooser *k = s->chooser;
     const qc_id id = (qc_id)item + 1;
-    for (size_t m = 0; is_solved(k, id) && m < s->count; m++) {
+    const struct qc_qparams *q = &k->g->qparams_of[id];
+    const struct qc_histogram *h = k->histograms[id];
+    if (!h || k->channels[id].seen || q->given || h->tally.count <= h->tally.zeros) return true;
+    for (size_t m = 0; m < s->count; m++) {
         struct qc_range range;
-        const struct qc_qparams *q = &k->g->qparams_of[id];
-        const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
+        const struct qc_statistics seen = qc_statistics_of(h);
         struct qc_solve request = QC_SOLVE_INIT(qc_qparams_levels(q), q->symmetry);
         request.known_lo = k->c->choices[id].known_lo;
         request.known_hi = k->c->choices[id].known_hi;
@@ -431,19 +421,6 @@ static const char *text_behind(const struct qc_chooser *k, qc_id id)
     return k->looks ? k->looks[id].text : NULL;
 }
 
-/* Indexes the quantizers of options->solved by the first value they observe. */
-static bool index_solved(struct qc_chooser *k, struct qc_status *st)
-{
-    const struct qc_solved *from = &k->options->solved;
-    if (!from->calibration || from->seen != k->seen) return true;
-    for (qc_id o = 1; o <= from->graph->qparams_count; o++) {
-        const struct qc_qparams *s = &from->graph->qparams_of[o];
-        const char *name = s->observed_count ? name_of_quantizer(from->graph, s->observed[0]) : NULL;
-        if (name && !qc_index_add(&k->solved, qc_hash_text(name), o, st)) return false;
-    }
-    return true;
-}
-
 /* Returns the choice of a quantizer of options->solved with the same values, method, levels and function; NULL: none.
  */
 static const struct qc_choice *solved_before(const struct qc_chooser *k, qc_id id, const struct qc_method *by)
@@ -558,24 +535,6 @@ static const char *others(char text[96], const struct qc_found *f, const char *w
     return text;
 }
 
-/* NaN or infinity spreads to most of the following tensors: the warning names the first quantizer and counts the
-   others. */
-static bool check_nonfinite(struct qc_chooser *k, qc_id id, struct qc_status *st)
-{
-    const struct qc_tally *t = &k->c->choices[id].seen;
-    const unsigned long long nan = t->nan, inf = t->pos_inf + t->neg_inf;
-    if (!nan && !inf) return true;
-    if (k->options->settings->nonfinite_error)
-        return qc_fail(st, QC_BAD_INPUT,
-                       "%s: tensor '%s' has %llu NaN and %llu infinite values, first in sample %llu; correct the data "
-                       "or drop --nonfinite error",
-                       k->source, k->g->qparams_of[id].name, nan, inf,
-                       (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
-    if (nan && !t->count) add_found(&k->numberless, id);
-    add_found(&k->nonfinite, id);
-    return true;
-}
-
 static bool warn_found(struct qc_chooser *k, struct qc_status *st)
 {
     const struct qc_tally *t = &k->c->choices[k->nonfinite.first].seen;
@@ -613,28 +572,25 @@ static bool bind_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st)
     const struct qc_choice *choice = &k->c->choices[id];
     const struct qc_qparams *s = &k->g->qparams_of[id];
     if (!choice->chosen) return true;
-    if (!check_nonfinite(k, id, st)) return false;
-    if (s->given) return qc_graph_bind_quantizer(k->g, id, s->given->count, s->given->scale, s->given->zero_point, st);
     const struct qc_tally *seen = &choice->seen;
-    if (seen->count == seen->zeros)
-        add_found(seen->count || seen->nan || seen->pos_inf || seen->neg_inf ? &k->zero : &k->empty, id);
+    const unsigned long long nan = seen->nan, inf = seen->pos_inf + seen->neg_inf;
+    if ((nan || inf) && k->options->settings->nonfinite_error)
+        return qc_fail(st, QC_BAD_INPUT,
+                       "%s: tensor '%s' has %llu NaN and %llu infinite values, first in sample %llu; correct the data "
+                       "or drop --nonfinite error",
+                       k->source, s->name, nan, inf, (unsigned long long)QC_SAMPLE_NUMBER(seen->first_bad_sample));
+    /* NaN or infinity spreads to most of the following tensors: the warning names the first quantizer and counts the
+       others. */
+    if (nan && !seen->count) add_found(&k->numberless, id);
+    if (nan || inf) add_found(&k->nonfinite, id);
+    if (s->given) return qc_graph_bind_quantizer(k->g, id, s->given->count, s->given->scale, s->given->zero_point, st);
+    if (seen->count == seen->zeros) add_found(seen->count || nan || inf ? &k->zero : &k->empty, id);
     const struct qc_quantizer_channels *channels = &k->channels[id].chosen;
     if (k->channels[id].seen)
         return qc_graph_bind_quantizer(k->g, id, channels->count, channels->scale, channels->zero_point, st);
     struct qc_affine p;
     if (!parameters_of(&p, k, id, &choice->range, st)) return false;
     return qc_graph_bind_quantizer(k->g, id, 1, &p.scale, &p.zero_point, st);
-}
-
-/* Fails if a quantizer is unbound: nothing may stay in float silently. */
-static bool all_bound(const struct qc_graph *g, struct qc_status *st)
-{
-    for (qc_id id = 1; id <= g->qparams_count; id++)
-        if (g->qparams_of[id].kind == QC_QPARAMS_QUANTIZER && g->qparams_of[id].state == QC_QPARAMS_UNBOUND)
-            return qc_fail(st, QC_BAD_INPUT,
-                           "a pattern names tensor '%s', but no operator computes it; check the patterns of --rules",
-                           g->qparams_of[id].name);
-    return true;
 }
 
 bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc_collection *seen, const char *source,
@@ -661,8 +617,16 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
          qc_scan_new(&k->scan, seen->need, st) && find_known(k, st) &&
          (k->weighted = QC_NEW_ARRAY(a, struct qc_histogram *, g->qparams_count + 1, st)) &&
          (k->channels = QC_NEW_ARRAY(a, struct seen_channels, g->qparams_count + 1, st)) &&
-         (!options->activation->of_output || qc_channel_gains(&k->gains, g, a, st)) && index_solved(k, st) &&
+         (!options->activation->of_output || qc_channel_gains(&k->gains, g, a, st)) &&
          (!options->settings->look_through || look_through_functions(&k->looks, g, a, st));
+    /* the quantizers of options->solved by the first value they observe */
+    const struct qc_solved *from = &options->solved;
+    const bool solved = from->calibration && from->seen == seen;
+    for (qc_id o = 1; ok && solved && o <= from->graph->qparams_count; o++) {
+        const struct qc_qparams *s = &from->graph->qparams_of[o];
+        const char *name = s->observed_count ? name_of_quantizer(from->graph, s->observed[0]) : NULL;
+        ok = !name || qc_index_add(&k->solved, qc_hash_text(name), o, st);
+    }
     return QC_HAND_OVER(ok, out, k, qc_chooser_free);
 }
 
@@ -708,7 +672,15 @@ bool qc_chooser_weights(struct qc_chooser *k, struct qc_status *st)
 bool qc_chooser_finish(struct qc_calibration **out, struct qc_chooser *k, struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    const bool ok = qc_choose_weights(k->c, k->g, k->options, st) && all_bound(k->g, st) && warn_found(k, st);
+    bool ok = qc_choose_weights(k->c, k->g, k->options, st);
+    for (qc_id id = 1; ok && id <= k->g->qparams_count; id++) { /* nothing may stay in float silently */
+        const struct qc_qparams *s = &k->g->qparams_of[id];
+        if (s->kind == QC_QPARAMS_QUANTIZER && s->state == QC_QPARAMS_UNBOUND)
+            ok = qc_fail(st, QC_BAD_INPUT,
+                         "a pattern names tensor '%s', but no operator computes it; check the patterns of --rules",
+                         s->name);
+    }
+    ok = ok && warn_found(k, st);
     if (ok) {
         k->c->solve_seconds = k->seconds + qc_seconds() - t0;
         *out = k->c;

@@ -17,51 +17,40 @@ static double *room(const struct gains *k, qc_id v, struct qc_status *st)
     return c->gain;
 }
 
-/* Position of the first input's channels in a layer's constant: element / inner % count, plus the group. */
-struct weight {
-    const struct qc_tensor *t;
-    size_t inner, count, groups, outer; /* outer: elements of a group, 0: one group */
-    double positions;
-};
-
-static bool product_weight(struct weight *w, const struct qc_graph *g, const struct qc_node *n)
-{
-    struct qc_status ignored = QC_STATUS_INIT;
-    struct qc_window window;
-    *w = (struct weight){.t = qc_layer_constant(g, n), .groups = 1, .positions = 1};
-    if (!w->t) return false;
-    const struct qc_shape *s = &w->t->shape;
-    const bool conv = n->op == QC_OP_Conv, transposed = n->op == QC_OP_ConvTranspose;
-    if (!conv && !transposed) {
-        const bool rows = n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0);
-        if (s->rank < 2) return false;
-        w->inner = rows ? 1 : (size_t)s->dim[s->rank - 1];
-        w->count = (size_t)s->dim[s->rank - (rows ? 1 : 2)];
-        return true;
-    }
-    if (s->rank < 3 || !qc_window_of(&window, g, n, &ignored)) return false;
-    w->inner = 1;
-    for (int i = transposed ? 1 : 2; i < s->rank; i++) w->inner *= (size_t)s->dim[i];
-    w->count = (size_t)s->dim[transposed ? 0 : 1];
-    for (int i = 0; conv && i < window.spatial; i++) w->positions *= (double)window.stride[i];
-    if (conv) w->groups = (size_t)qc_attr_int(n, "group", 1);
-    w->outer = conv ? w->t->count / w->groups : 0;
-    return true;
-}
-
+/* Adds the squared weights of a product to the gains of its first input. A channel's position in the constant is
+   element / inner % count, plus the group's. */
 static bool take_layer(const struct gains *k, const struct qc_node *n, struct qc_status *st)
 {
-    struct weight w;
+    const struct qc_graph *g = k->g;
     const qc_id v = n->inputs[0];
     const struct qc_channel_gain *c = &k->of[v];
-    const int axis = n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose ? 1 : k->g->values[v].type.shape.rank - 1;
-    if (!product_weight(&w, k->g, n) || c->axis != axis || c->channels != w.count * w.groups) return true;
+    const struct qc_tensor *t = qc_layer_constant(g, n);
+    const bool conv = n->op == QC_OP_Conv, transposed = n->op == QC_OP_ConvTranspose;
+    struct qc_status ignored = QC_STATUS_INIT;
+    struct qc_window window;
+    double positions = 1;
+    size_t inner = 1, count, groups = 1, outer = 0; /* outer: elements of a group, 0: one group */
+    if (!t || t->shape.rank < (conv || transposed ? 3 : 2)) return true;
+    const struct qc_shape *s = &t->shape;
+    if (!conv && !transposed) {
+        const bool last = n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0);
+        inner = last ? 1 : (size_t)s->dim[s->rank - 1];
+        count = (size_t)s->dim[s->rank - (last ? 1 : 2)];
+    } else {
+        if (!qc_window_of(&window, g, n, &ignored)) return true;
+        for (int i = transposed ? 1 : 2; i < s->rank; i++) inner *= (size_t)s->dim[i];
+        count = (size_t)s->dim[transposed ? 0 : 1];
+        for (int i = 0; conv && i < window.spatial; i++) positions *= (double)window.stride[i];
+        if (conv) groups = (size_t)qc_attr_int(n, "group", 1);
+        outer = conv ? t->count / groups : 0;
+    }
+    const int axis = conv || transposed ? 1 : g->values[v].type.shape.rank - 1;
+    if (c->axis != axis || c->channels != count * groups) return true;
     double *gain = room(k, v, st);
-    const float *x = w.t->data;
+    const float *x = t->data;
     if (!gain) return false;
-    for (size_t i = 0; i < w.t->count; i++)
-        gain[i / w.inner % w.count + (w.outer ? i / w.outer * w.count : 0)] +=
-            (double)x[i] * (double)x[i] / w.positions;
+    for (size_t i = 0; i < t->count; i++)
+        gain[i / inner % count + (outer ? i / outer * count : 0)] += (double)x[i] * (double)x[i] / positions;
     return true;
 }
 

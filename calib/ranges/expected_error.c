@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "calib/ranges/calibrate_parts.h"
 #include "observers/moments.h"
 
@@ -14,13 +15,6 @@
    steps of all others. */
 enum { SIZES = 256, VALUES_LEAST = 1024 };
 static const double GUMBEL = 0.7796968012336761, MOST = 2, KNOWN = 0x1p20;
-
-static size_t seen_of(const struct qc_series *s)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < s->count; i++) n += !(s->items[i].min > s->items[i].max);
-    return n;
-}
 
 static double times_further(const struct qc_series *s, double sign, double times)
 {
@@ -51,7 +45,8 @@ void qc_widen_for_few(struct qc_range *range, const struct qc_histogram *seen, c
                       double known_lo, double known_hi)
 {
     if (!seen->tally.count || were_integers(seen)) return;
-    const size_t n = seen_of(series);
+    size_t n = 0; /* samples with values */
+    for (size_t i = 0; i < series->count; i++) n += !(series->items[i].min > series->items[i].max);
     if (!n || n >= QC_MANY_SAMPLES) return;
     const double part = fmin(1, KNOWN / (double)seen->tally.count), times = QC_MANY_SAMPLES / (double)n;
     const double lo = 1 + part * (times_further(series, -1, times) - 1),
@@ -90,12 +85,6 @@ static double cut_off(const struct side *s, double end)
     return sum;
 }
 
-static int descending(const void *x, const void *y)
-{
-    const double *a = x, *b = y;
-    return (*a < *b) - (*a > *b);
-}
-
 static bool find_law(struct side *s, const struct qc_series *series, double known, struct qc_status *st)
 {
     double *tops = malloc((series->count + 1) * sizeof *tops);
@@ -105,16 +94,16 @@ static bool find_law(struct side *s, const struct qc_series *series, double know
         const struct qc_extremes *e = &series->items[i];
         if (e->min <= e->max) tops[n++] = fmax(0, s->sign > 0 ? (double)e->max : -(double)e->min);
     }
-    qsort(tops, n, sizeof *tops, descending);
+    qsort(tops, n, sizeof *tops, qc_order_double);
     s->furthest = s->solved;
     if (n >= QC_MANY_SAMPLES && n <= QC_UNSEEN_MOST) {
         const size_t above = (size_t)(sqrt(QC_MANY_SAMPLES * (double)n) / 2);
-        s->height = tops[above];
+        s->height = tops[n - 1 - above];
         s->beyond = (double)above;
-        for (size_t i = 0; i < above; i++) s->sum += tops[i] - s->height;
+        for (size_t i = n; i-- > n - above;) s->sum += tops[i] - s->height;
         s->there = cut_off(s, s->height);
         s->seen = (double)n / ((double)n + HALF);
-        if (s->sum > 0) s->furthest = fmax(s->solved, fmin(known, tops[0] * FURTHEST));
+        if (s->sum > 0) s->furthest = fmax(s->solved, fmin(known, tops[n - 1] * FURTHEST));
     }
     free(tops);
     return true;
@@ -135,14 +124,6 @@ struct rounding {
     double values;                    /* that are not 0 */
 };
 
-/* Returns the error of the values within a symmetric range that ends at `end`. */
-static double error_within(const struct rounding *r, const struct side sides[2], double end, const struct qc_unseen *u)
-{
-    if (!r->moments) return 0;
-    const double all = qc_moments_squared_error(r->moments, -end, end, u->levels, u->symmetry);
-    return fmax(0, all - cut_off(&sides[0], end) - cut_off(&sides[1], end));
-}
-
 static void find_ends(struct qc_range *range, const struct side sides[2], const struct qc_unseen *u,
                       const struct rounding *r)
 {
@@ -152,7 +133,10 @@ static void find_ends(struct qc_range *range, const struct side sides[2], const 
             const double part = (double)i / (ENDS - 1);
             end[s][i] = sides[s].solved + (sides[s].furthest - sides[s].solved) * part * part;
             cut[s][i] = expected(&sides[s], end[s][i]);
-            within[s][i] = error_within(r, sides, end[s][i], u);
+            /* the values within a symmetric range that ends here */
+            const double x = end[s][i],
+                         all = r->moments ? qc_moments_squared_error(r->moments, -x, x, u->levels, u->symmetry) : 0;
+            within[s][i] = r->moments ? fmax(0, all - cut_off(&sides[0], x) - cut_off(&sides[1], x)) : 0;
         }
     for (int i = 0; i < ENDS; i++)
         for (int j = 0; j < ENDS; j++) {
@@ -192,15 +176,6 @@ bool qc_widen_for_unseen(struct qc_range *range, const struct qc_histogram *seen
     return ok;
 }
 
-/* Returns true if the method minimizes the squared error (mse with norm 2, or an observer of_network); *clip: its
-   factor of clipping errors. */
-static bool by_squares(double *clip, const struct qc_method *by)
-{
-    *clip = by->observer->of_network ? 1 : by->values.v[1];
-    if (by->observer->of_network) return true;
-    return strcmp(by->observer->name, "mse") == 0 && !(by->values.v[0] < 2) && !(by->values.v[0] > 2);
-}
-
 bool qc_chooser_unseen(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_method *by,
                        struct qc_status *st)
 {
@@ -210,8 +185,12 @@ bool qc_chooser_unseen(struct qc_range *range, const struct qc_chooser *k, qc_id
     if (!k->seen->extremes) return true;
     if (k->options->few)
         qc_widen_for_few(range, k->histograms[id], &k->samples[id].series, choice->known_lo, choice->known_hi);
-    struct qc_unseen what = {1, qc_qparams_levels(q), q->symmetry, choice->known_lo, choice->known_hi};
-    if (k->options->unseen && by_squares(&what.clip, by) && !range->behind &&
+    /* Methods that minimize the squared error: mse with norm 2, and observers of_network. */
+    const double norm = by->values.v[0], clip = by->observer->of_network ? 1 : by->values.v[1];
+    const bool squares =
+        by->observer->of_network || (strcmp(by->observer->name, "mse") == 0 && !(norm < 2) && !(norm > 2));
+    const struct qc_unseen what = {clip, qc_qparams_levels(q), q->symmetry, choice->known_lo, choice->known_hi};
+    if (k->options->unseen && squares && !range->behind &&
         !qc_widen_for_unseen(range, k->histograms[id], &k->samples[id].series, &what, st))
         return qc_where(st, "quantizer '%s'", q->name);
     if (range->lo < solved.lo || range->hi > solved.hi)

@@ -22,7 +22,7 @@ static double ratio(int k)
 
 /* Moments of one group and block. All workers share one, unless groups are many and small: then each has its own. */
 struct matrix {
-    double *h;              /* [block][block]: second moments that errors are measured with */
+    double *h;              /* [block][block]: second moments that errors are measured with; one allocation for all */
     double *mean, *other;   /* [block] */
     double *factor, *panel; /* with compensate: [block][block], QC_FACTOR_SCRATCH(block) */
     size_t *order;          /* [block] */
@@ -180,27 +180,6 @@ static void choose_least_error(struct qc_range *ranges, const struct judging *j)
     }
 }
 
-static bool new_judging_matrix(struct matrix *m, size_t w, bool compensate)
-{
-    *m = (struct matrix){.h = malloc(w * w * sizeof(double)), .mean = malloc(2 * w * sizeof(double))};
-    if (!m->h || !m->mean) return false;
-    m->other = m->mean + w;
-    if (!compensate) return true;
-    m->factor = malloc(w * w * sizeof(double));
-    m->panel = malloc(QC_FACTOR_SCRATCH(w) * sizeof(double));
-    m->order = malloc(w * sizeof *m->order);
-    return m->factor && m->panel && m->order;
-}
-
-static bool new_judging_lanes(struct lanes *l, size_t w, bool compensate)
-{
-    const size_t side = w * QC_LANES;
-    if (!(l->x = malloc((compensate ? 4 : 2) * side * sizeof *l->x))) return false;
-    l->d = l->x + side;
-    l->work = l->d + side;
-    return true;
-}
-
 bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, struct qc_status *st)
 {
     const struct qc_second_moments_layer *l = e->layer;
@@ -224,19 +203,26 @@ bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, 
     j.matrices = calloc(matrices, sizeof *j.matrices);
     j.lanes = calloc(team.workers, sizeof *j.lanes);
     bool ok = j.errors && j.matrices && j.lanes;
-    for (size_t k = 0; ok && k < matrices; k++) ok = new_judging_matrix(&j.matrices[k], w, e->settings->compensate);
-    for (size_t k = 0; ok && k < team.workers; k++) ok = new_judging_lanes(&j.lanes[k], w, e->settings->compensate);
+    for (size_t k = 0; ok && k < matrices; k++) {
+        struct matrix *m = &j.matrices[k];
+        if (!(ok = (m->h = malloc(matrix)) != NULL)) break;
+        m->mean = m->h + w * w;
+        m->other = m->mean + w;
+        if (!e->settings->compensate) continue;
+        m->factor = m->other + w;
+        m->panel = m->factor + w * w;
+        m->order = (size_t *)(void *)(m->panel + QC_FACTOR_SCRATCH(w));
+    }
+    for (size_t k = 0; ok && k < team.workers; k++) {
+        struct lanes *own = &j.lanes[k];
+        if (!(ok = (own->x = malloc(each)) != NULL)) break;
+        own->d = own->x + w * QC_LANES;
+        own->work = own->d + w * QC_LANES;
+    }
     if (!ok) qc_fail_memory(st, matrix + each);
     ok = ok && judge_all(&j, together, &team, st);
     if (ok) choose_least_error(ranges, &j);
-    for (size_t k = 0; j.matrices && k < matrices; k++) {
-        struct matrix *m = &j.matrices[k];
-        free(m->h);
-        free(m->mean);
-        free(m->factor);
-        free(m->panel);
-        free(m->order);
-    }
+    for (size_t k = 0; j.matrices && k < matrices; k++) free(j.matrices[k].h);
     for (size_t k = 0; j.lanes && k < team.workers; k++) free(j.lanes[k].x);
     free(j.matrices);
     free(j.lanes);

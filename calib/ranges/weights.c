@@ -32,35 +32,6 @@ struct constant_use {
         first_bias; /* qparams of products with this weight; Quantize nodes of biases for such a product */
 };
 
-/* Fills uses by quantizer; of several constants of one quantizer the first counts. */
-static void find_uses(struct constant_use *uses, const struct qc_graph *g, const struct qc_second_moments *m)
-{
-    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
-        const struct qc_node *n = &g->nodes[id];
-        for (unsigned i = 0; i < n->input_count; i++) {
-            struct constant_use *use = &uses[n->inputs[i] ? g->values[n->inputs[i]].type.qparams : QC_REAL];
-            use->readers++;
-            if (i == 1 && !use->layer) use->layer = id;
-        }
-        /* Find the inputs of the weights of an RNN, GRU or LSTM */
-        for (int k = 0; m && qc_is_recurrent(g->nodes[id].op) && k < QC_MOMENTS_RECURRENT; k++) {
-            const enum qc_second_moments_recurrent which = (enum qc_second_moments_recurrent)k;
-            const qc_id w = qc_second_moments_recurrent_weight(g, &g->nodes[id], which);
-            if (w) uses[g->values[w].type.qparams].recurrent = qc_second_moments_of_recurrent(m, id, which);
-        }
-        const struct qc_node *real = n->input_count > 1 ? qc_node_of(g, n->inputs[1]) : NULL;
-        if (real && real->op == QC_OP_Dequantize) {
-            struct constant_use *use = &uses[g->values[real->inputs[0]].type.qparams];
-            use->product = use->products++ ? 0 : id;
-        }
-        const struct qc_tensor *t = n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
-        if (!t) continue;
-        const struct qc_type *type = &g->values[n->outputs].type;
-        uses[type->qparams].tensor = t;
-        uses[type->qparams].axis = type->axis;
-    }
-}
-
 /* Channels gathered together: if channels interleave, gathering each alone would read the whole tensor each time. */
 enum { TOGETHER = 64 };
 
@@ -117,28 +88,6 @@ struct solving {
     qc_id *next_product, *next_bias; /* [qparams_count + 1], [node_count + 1]: lists that continue first_product and
                                         first_bias, ascending */
 };
-
-/* Builds the lists from last to first, so that they ascend. */
-static void find_products(struct solving *s)
-{
-    const struct qc_graph *g = s->g;
-    struct constant_use *uses = s->of_quantizer;
-    for (qc_id id = (qc_id)g->qparams_count; id >= 1; id--) {
-        if (g->qparams_of[id].kind != QC_QPARAMS_PRODUCT) continue;
-        struct constant_use *use = &uses[g->qparams_of[id].b];
-        s->next_product[id] = use->first_product;
-        use->first_product = id;
-    }
-    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
-        const struct qc_node *n = &g->nodes[id];
-        const struct qc_tensor *bias = n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
-        if (!bias || bias->dtype != QC_F32) continue;
-        const struct qc_qparams *p = &g->qparams_of[g->values[n->outputs].type.qparams];
-        if (p->kind != QC_QPARAMS_PRODUCT) continue;
-        s->next_bias[id] = uses[p->b].first_bias;
-        uses[p->b].first_bias = id;
-    }
-}
 
 /* Chooses ranges by the error of the layer's outputs; *ranges stays NULL if that is unknown. */
 static bool ranges_by_output(struct qc_range **ranges, const struct solving *s,
@@ -210,7 +159,7 @@ static bool solve_channels(struct constant_quantizer *quantizer, struct qc_choic
             ok = qc_observer_solve_values(&r, quantizer->observer, values, x, n, &request, st);
         if (!ok) break;
         struct qc_affine p = qc_affine_from_range(r.lo, r.hi, request.levels, s->symmetry);
-        out->scale[c] = r.lo == 0 && r.hi == 0 ? 0 : p.scale; /* 0: an empty channel, for mend_empty */
+        out->scale[c] = r.lo == 0 && r.hi == 0 ? 0 : p.scale; /* 0: an empty channel, for finish_scales */
         out->zero_point[c] = p.zero_point + offset;
         if (r.lo < choice->range.lo) choice->range.lo = r.lo;
         if (r.hi > choice->range.hi) choice->range.hi = r.hi;
@@ -220,26 +169,18 @@ static bool solve_channels(struct constant_quantizer *quantizer, struct qc_choic
     return ok || qc_where(st, "weight '%s'", s->name);
 }
 
-/* Returns the input of a weight in blocks, or NULL. Its groups are the directions of a recurrent operator. */
-static const struct qc_second_moments_layer *input_of(const struct solving *s, const struct constant_use *use)
+/* Sets the importance of each weight in blocks along the summed axis: the second moment of its input, whose groups are
+   the directions of a recurrent operator. It stays NULL if that is unknown. */
+static bool importance_of(struct qc_block_search *search, const struct solving *s, const struct constant_use *use,
+                          struct qc_status *st)
 {
     const struct qc_second_moments *m = s->options->second_moments;
     const struct qc_second_moments_layer *l = use->recurrent      ? use->recurrent
                                               : m && use->product ? qc_output_layer(m, use->product)
                                                                   : NULL;
-    return l && (use->recurrent || l->groups == 1) && l->product_count &&
-                   l->columns == (size_t)use->tensor->shape.dim[use->axis]
-               ? l
-               : NULL;
-}
-
-/* Sets the importance of each weight along the summed axis: the second moment of its input. It stays NULL if that is
-   unknown. */
-static bool importance_of(struct qc_block_search *search, const struct solving *s, const struct constant_use *use,
-                          struct qc_status *st)
-{
-    const struct qc_second_moments_layer *l = input_of(s, use);
-    if (!l) return true;
+    if (!l || (!use->recurrent && l->groups != 1) || !l->product_count ||
+        l->columns != (size_t)use->tensor->shape.dim[use->axis])
+        return true;
     double *h = QC_NEW_ARRAY(s->c->arena, double, l->groups * l->columns, st);
     if (!h) return false;
     for (size_t g = 0; g < l->groups; g++) {
@@ -292,18 +233,6 @@ static bool solve_blocks(const struct solving *s, struct constant_quantizer *qua
     if (o->blocks_by_error) choice->method = "mse";
     return qc_block_scales(quantizer->channels.scale, quantizer->channels.zero_point, &choice->range, &search, st) ||
            qc_where(st, "weight '%s'", q->name);
-}
-
-/* Gives a channel of zeros the widest scale of the others, or 1 if there is none. Any scale represents zeros exactly,
-   but the accumulator and its bias are counted in steps of it. Denormal scales become the least normal number. */
-static void mend_empty(const struct channels *c)
-{
-    float widest = 0;
-    for (size_t i = 0; i < c->count; i++) widest = c->scale[i] > widest ? c->scale[i] : widest;
-    for (size_t i = 0; i < c->count; i++) {
-        if (c->scale[i] == 0) c->scale[i] = widest > 0 ? widest : 1;
-        if (c->scale[i] < FLT_MIN) c->scale[i] = FLT_MIN;
-    }
 }
 
 /* Returns the least power of two that is not below `scale`. */
@@ -396,20 +325,6 @@ static bool not_finite(const struct solving *s, const struct constant_use *use, 
     return n ? qc_where(st, "node '%s' (%s)", qc_node_label(label, s->g, n), qc_op_info(n->op)->name) : false;
 }
 
-/* Fails if a bias in the accumulators of a weight is not finite. */
-static bool check_biases(const struct solving *s, const struct constant_use *use, struct qc_status *st)
-{
-    for (qc_id id = use->first_bias; id; id = s->next_bias[id]) {
-        const qc_id v = s->g->nodes[id].inputs[0];
-        const struct qc_tensor *bias = qc_constant_of(s->g, v);
-        char label[QC_LABEL];
-        for (size_t i = 0; i < bias->count; i++)
-            if (!isfinite(((const float *)bias->data)[i]))
-                return not_finite(s, use, "bias", qc_value_label(label, s->g, v), st);
-    }
-    return true;
-}
-
 static bool look_at_constant(const struct solving *s, const struct constant_quantizer *quantizer, struct qc_status *st)
 {
     const struct qc_qparams *q = &s->g->qparams_of[quantizer->id];
@@ -429,8 +344,10 @@ static bool look_at_constant(const struct solving *s, const struct constant_quan
     return true;
 }
 
-/* Raises the scales of weights whose pairs exceed their limit. */
-static bool fit_pairs_of(const struct solving *s, struct constant_quantizer *quantizer, struct qc_status *st)
+/* Gives a channel of zeros the widest scale of the others, or 1 if there is none: any scale represents zeros exactly,
+   but the accumulator and its bias are counted in steps of it. Denormal scales become the least normal number. Raises
+   the scales of weights whose pairs exceed their limit. */
+static bool finish_scales(const struct solving *s, struct constant_quantizer *quantizer, struct qc_status *st)
 {
     const struct constant_use *use = &quantizer->use;
     const struct qc_pair_fit fit = {.g = s->g,
@@ -438,9 +355,15 @@ static bool fit_pairs_of(const struct solving *s, struct constant_quantizer *qua
                                     .node = use->layer ? use->layer : use->product,
                                     .weights = use->tensor,
                                     .axis = use->axis};
-    mend_empty(&quantizer->channels);
+    const struct channels *c = &quantizer->channels;
+    float widest = 0;
+    for (size_t i = 0; i < c->count; i++) widest = c->scale[i] > widest ? c->scale[i] : widest;
+    for (size_t i = 0; i < c->count; i++) {
+        if (c->scale[i] == 0) c->scale[i] = widest > 0 ? widest : 1;
+        if (c->scale[i] < FLT_MIN) c->scale[i] = FLT_MIN;
+    }
     return !s->g->qparams_of[quantizer->id].pair_limit ||
-           qc_fit_pairs(&quantizer->paired, quantizer->channels.scale, quantizer->channels.zero_point, &fit, st);
+           qc_fit_pairs(&quantizer->paired, c->scale, c->zero_point, &fit, st);
 }
 
 /* Work item. Layers judged by their outputs come later: each uses all workers. */
@@ -462,14 +385,7 @@ static bool solve_constant(void *user, size_t item, unsigned worker, struct qc_s
     return look_at_constant(s, quantizer, st) &&
            (is_by_output(s, quantizer) || qparams->block ||
             (solve_channels(quantizer, &s->c->choices[quantizer->id], s->g, NULL, s->options, st) &&
-             fit_pairs_of(s, quantizer, st)));
-}
-
-static bool solve_by_output(const struct solving *s, struct constant_quantizer *quantizer, struct qc_status *st)
-{
-    struct qc_range *ranges = NULL;
-    return ranges_by_output(&ranges, s, quantizer, st) &&
-           solve_channels(quantizer, &s->c->choices[quantizer->id], s->g, ranges, s->options, st);
+             finish_scales(s, quantizer, st)));
 }
 
 static bool bind_constant(const struct solving *s, const struct constant_quantizer *quantizer, struct qc_status *st)
@@ -479,7 +395,14 @@ static bool bind_constant(const struct solving *s, const struct constant_quantiz
     s->c->paired += quantizer->paired;
     const struct qc_qparams *q = &s->g->qparams_of[quantizer->id];
     const bool powers = !given && q->power_of_two;
-    if (!check_biases(s, &quantizer->use, st)) return false;
+    for (qc_id id = quantizer->use.first_bias; id; id = s->next_bias[id]) {
+        const qc_id v = s->g->nodes[id].inputs[0];
+        const struct qc_tensor *bias = qc_constant_of(s->g, v);
+        char label[QC_LABEL];
+        for (size_t i = 0; i < bias->count; i++)
+            if (!isfinite(((const float *)bias->data)[i]))
+                return not_finite(s, &quantizer->use, "bias", qc_value_label(label, s->g, v), st);
+    }
     if (powers && !take_powers_of_two(channels, &quantizer->use, q, false, s->c->arena, st)) return false;
     if (!given && q->is_weight) {
         fit_step(channels, s, &quantizer->use);
@@ -510,7 +433,7 @@ static bool add_constant_quantizer(struct solving *s, qc_id id, const struct con
     return c->scale && c->zero_point;
 }
 
-/* Finds the uses of all constants. */
+/* Finds the uses of all constants; of several constants of one quantizer the first counts. */
 static bool index_constants(struct solving *s, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = s->g;
@@ -519,8 +442,48 @@ static bool index_constants(struct solving *s, struct qc_arena *a, struct qc_sta
                     (s->next_product = QC_NEW_ARRAY(a, qc_id, g->qparams_count + 1, st)) &&
                     (s->next_bias = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st));
     if (!ok) return false;
-    find_uses(s->of_quantizer, g, s->options->second_moments);
-    find_products(s);
+    struct constant_use *uses = s->of_quantizer;
+    const struct qc_second_moments *m = s->options->second_moments;
+    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
+        const struct qc_node *n = &g->nodes[id];
+        for (unsigned i = 0; i < n->input_count; i++) {
+            struct constant_use *use = &uses[n->inputs[i] ? g->values[n->inputs[i]].type.qparams : QC_REAL];
+            use->readers++;
+            if (i == 1 && !use->layer) use->layer = id;
+        }
+        /* Find the inputs of the weights of an RNN, GRU or LSTM */
+        for (int k = 0; m && qc_is_recurrent(g->nodes[id].op) && k < QC_MOMENTS_RECURRENT; k++) {
+            const enum qc_second_moments_recurrent which = (enum qc_second_moments_recurrent)k;
+            const qc_id w = qc_second_moments_recurrent_weight(g, &g->nodes[id], which);
+            if (w) uses[g->values[w].type.qparams].recurrent = qc_second_moments_of_recurrent(m, id, which);
+        }
+        const struct qc_node *real = n->input_count > 1 ? qc_node_of(g, n->inputs[1]) : NULL;
+        if (real && real->op == QC_OP_Dequantize) {
+            struct constant_use *use = &uses[g->values[real->inputs[0]].type.qparams];
+            use->product = use->products++ ? 0 : id;
+        }
+        const struct qc_tensor *t = n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
+        if (!t) continue;
+        const struct qc_type *type = &g->values[n->outputs].type;
+        uses[type->qparams].tensor = t;
+        uses[type->qparams].axis = type->axis;
+    }
+    /* Build the lists from last to first, so that they ascend. */
+    for (qc_id id = (qc_id)g->qparams_count; id >= 1; id--) {
+        if (g->qparams_of[id].kind != QC_QPARAMS_PRODUCT) continue;
+        struct constant_use *use = &uses[g->qparams_of[id].b];
+        s->next_product[id] = use->first_product;
+        use->first_product = id;
+    }
+    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
+        const struct qc_node *n = &g->nodes[id];
+        const struct qc_tensor *bias = n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
+        if (!bias || bias->dtype != QC_F32) continue;
+        const struct qc_qparams *p = &g->qparams_of[g->values[n->outputs].type.qparams];
+        if (p->kind != QC_QPARAMS_PRODUCT) continue;
+        s->next_bias[id] = uses[p->b].first_bias;
+        uses[p->b].first_bias = id;
+    }
     return true;
 }
 
@@ -543,8 +506,11 @@ static bool choose_listed(struct solving *s, size_t count, const qc_id *quantize
     for (size_t i = 0; ok && i < s->count; i++) {
         struct constant_quantizer *q = &s->quantizers[i];
         const struct qc_qparams *qparams = &g->qparams_of[q->id];
-        if (is_by_output(s, q)) ok = solve_by_output(s, q, st) && fit_pairs_of(s, q, st);
-        if (qparams->block) ok = solve_blocks(s, q, st) && (qparams->given || fit_pairs_of(s, q, st));
+        struct qc_range *ranges = NULL;
+        if (is_by_output(s, q))
+            ok = ranges_by_output(&ranges, s, q, st) &&
+                 solve_channels(q, &s->c->choices[q->id], g, ranges, s->options, st) && finish_scales(s, q, st);
+        if (qparams->block) ok = solve_blocks(s, q, st) && (qparams->given || finish_scales(s, q, st));
         ok = ok && bind_constant(s, q, st);
     }
     s->quantizers = NULL;

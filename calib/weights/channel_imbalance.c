@@ -9,23 +9,16 @@
 #define SMALL 0.01f
 enum { SHARE = 4 };
 
-/* Returns the constant of a layer's weight with one scale, or NULL. */
-static const struct qc_tensor *one_scale_weight(const struct qc_graph *g, const struct qc_node *n)
-{
-    const struct qc_node *q = n->input_count > 1 && n->inputs[1] ? qc_node_of(g, n->inputs[1]) : NULL;
-    if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT || !q || q->op != QC_OP_Quantize) return NULL;
-    const struct qc_qparams *s = &g->qparams_of[g->values[q->outputs].type.qparams];
-    const struct qc_tensor *t = qc_constant_of(g, q->inputs[0]);
-    return s->is_weight && !s->per_channel && t && t->dtype == QC_F32 && t->shape.rank >= 2 && t->count ? t : NULL;
-}
-
 bool qc_weight_imbalance(struct qc_channel_imbalance *out, const struct qc_graph *g, struct qc_status *st)
 {
     *out = (struct qc_channel_imbalance){0};
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        const struct qc_tensor *t = one_scale_weight(g, n);
-        if (!t) continue;
+        const struct qc_node *q = n->input_count > 1 && n->inputs[1] ? qc_node_of(g, n->inputs[1]) : NULL;
+        if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT || !q || q->op != QC_OP_Quantize) continue;
+        const struct qc_qparams *s = &g->qparams_of[g->values[q->outputs].type.qparams];
+        const struct qc_tensor *t = qc_constant_of(g, q->inputs[0]); /* a weight with one scale */
+        if (!s->is_weight || s->per_channel || !t || t->dtype != QC_F32 || t->shape.rank < 2 || !t->count) continue;
         const int axis = n->op == QC_OP_ConvTranspose ? 1 : qc_sum_axis(g, n);
         const size_t channels = (size_t)t->shape.dim[axis];
         size_t inner = 1, small = 0, all = 0;

@@ -13,30 +13,23 @@ static const double PART_UNKNOWN = 0.5;
 bool qc_crossed_new(struct qc_crossed *c, const struct qc_second_moments_layer *paired, struct qc_status *st)
 {
     const size_t w = paired->columns / 2, square = w * w * sizeof(double);
+    double *all = malloc(9 * square + 4 * w * sizeof *all + w * sizeof(size_t));
+    if (!all) return qc_fail_memory(st, 9 * square);
     *c = (struct qc_crossed){.w = w,
-                             .both = malloc(4 * square),
-                             .h = malloc(square),
-                             .cross = malloc(square),
-                             .factor = malloc(square),
-                             .held_h = malloc(square),
-                             .held_cross = malloc(square),
-                             .means = malloc(4 * w * sizeof(double)),
-                             .order = malloc(w * sizeof(size_t))};
-    if (c->both && c->h && c->cross && c->factor && c->held_h && c->held_cross && c->means && c->order) return true;
-    qc_crossed_free(c);
-    return qc_fail_memory(st, 9 * square);
+                             .both = all,
+                             .h = all + 4 * w * w,
+                             .cross = all + 5 * w * w,
+                             .factor = all + 6 * w * w,
+                             .held_h = all + 7 * w * w,
+                             .held_cross = all + 8 * w * w,
+                             .means = all + 9 * w * w,
+                             .order = (size_t *)(void *)(all + 9 * w * w + 4 * w)};
+    return true;
 }
 
 void qc_crossed_free(struct qc_crossed *c)
 {
-    free(c->both);
-    free(c->h);
-    free(c->cross);
-    free(c->factor);
-    free(c->held_h);
-    free(c->held_cross);
-    free(c->means);
-    free(c->order);
+    free(c->both); /* all arrays */
     *c = (struct qc_crossed){0};
 }
 
@@ -88,20 +81,6 @@ void qc_crossed_keep(struct qc_crossed *c, const double *square, const size_t *o
     memcpy(c->order, order, c->w * sizeof *order);
 }
 
-/* Returns the part p of z, 0 to 1, with the least error on the held-out samples: |w e - p z x'|^2 over all rows, b =
-   E[x' e'] w. */
-static double part_of(const struct qc_crossed *c, const double *z, const double *x, double *b)
-{
-    const size_t n = c->w;
-    double errors[QC_LANES] = {0}, with = 0, of = 0;
-    memset(b, 0, n * QC_LANES * sizeof *b);
-    qc_lanes_add_up(b, n, c->held_cross, n, x, n);
-    for (size_t i = 0; i < n * QC_LANES; i++) with += b[i] * z[i];
-    qc_row_errors(errors, z, c->held_h, n);
-    for (size_t l = 0; l < QC_LANES; l++) of += errors[l];
-    return of > 0 ? fmin(fmax(with / of, 0), 1) : 0;
-}
-
 /* Solves h z = b, with h = L L' in the order of the factor: L below the diagonal, L' above it divided by its diagonal.
  */
 void qc_crossed_target(double *to, const struct qc_crossed *c, const double *x, double *scratch)
@@ -128,6 +107,17 @@ void qc_crossed_target(double *to, const struct qc_crossed *c, const double *x, 
         for (size_t l = 0; l < QC_LANES; l++) at[l] = at[l] / diagonal - sum[l];
     }
     for (size_t k = 0; k < n; k++) memcpy(to + c->order[k] * QC_LANES, y + k * QC_LANES, QC_LANES * sizeof *y);
-    const double part = c->held ? part_of(c, to, x, b) : PART_UNKNOWN;
+    double part = PART_UNKNOWN;
+    if (c->held) {
+        /* The part p of z, 0 to 1, with the least error on the held-out samples: |w e - p z x'|^2 over all rows, b =
+           E[x' e'] w. */
+        double errors[QC_LANES] = {0}, with = 0, of = 0;
+        memset(b, 0, n * QC_LANES * sizeof *b);
+        qc_lanes_add_up(b, n, c->held_cross, n, x, n);
+        for (size_t i = 0; i < n * QC_LANES; i++) with += b[i] * to[i];
+        qc_row_errors(errors, to, c->held_h, n);
+        for (size_t l = 0; l < QC_LANES; l++) of += errors[l];
+        part = of > 0 ? fmin(fmax(with / of, 0), 1) : 0;
+    }
     for (size_t i = 0; i < n * QC_LANES; i++) to[i] = x[i] + part * to[i];
 }

@@ -98,20 +98,6 @@ static bool take_off(void *user, size_t column, unsigned worker, struct qc_statu
     return true;
 }
 
-static bool cholesky(bool *definite, double *a, size_t n, double *scratch, const struct qc_pool_options *team,
-                     struct qc_status *st)
-{
-    *definite = true;
-    for (size_t first = 0; first < n; first += QC_FACTOR_PANEL) {
-        const size_t width = n - first < QC_FACTOR_PANEL ? n - first : QC_FACTOR_PANEL;
-        struct panel p = {.a = a, .packed = scratch, .n = n, .first = first, .width = width, .rest = first + width};
-        const size_t tiles = (n - p.rest + QC_TILE - 1) / QC_TILE;
-        if (!(*definite = qc_factor_block(p.a + first * n + first, n, width))) return true;
-        if (!qc_pool_run(tiles, factor_rows, &p, team, st) || !qc_pool_run(tiles, take_off, &p, team, st)) return false;
-    }
-    return true;
-}
-
 /* Compares by ascending diagonal; equal ones by descending number. */
 static bool comes_before(size_t x, size_t y, const double *diagonal)
 {
@@ -177,7 +163,16 @@ bool qc_factorise(bool *definite, double *a, size_t *order, size_t n, double dam
         done[at] = 1;
     }
     for (size_t i = 0; i < n; i++) a[i * n + i] += damping;
-    if (!cholesky(definite, a, n, scratch, team, st)) return false;
+    *definite = true;
+    for (size_t first = 0; *definite && first < n; first += QC_FACTOR_PANEL) {
+        const size_t width = n - first < QC_FACTOR_PANEL ? n - first : QC_FACTOR_PANEL;
+        struct panel p = {.a = a, .packed = scratch, .n = n, .first = first, .width = width, .rest = first + width};
+        const size_t tiles = (n - p.rest + QC_TILE - 1) / QC_TILE;
+        *definite = qc_factor_block(a + first * n + first, n, width);
+        if (*definite &&
+            (!qc_pool_run(tiles, factor_rows, &p, team, st) || !qc_pool_run(tiles, take_off, &p, team, st)))
+            return false;
+    }
     if (*definite) upper_from_lower(a, n);
     return true;
 }

@@ -113,14 +113,6 @@ QC_VECTOR(keep_row, (double *restrict row, double *restrict left, double root, s
     }
 }
 
-static size_t largest(const double *x, size_t n)
-{
-    size_t at = 0;
-    for (size_t i = 1; i < n; i++)
-        if (x[i] > x[at]) at = i;
-    return at;
-}
-
 /* Computes U' from products, by pivoted Cholesky. */
 static bool read_pivoted(struct qc_low_rank *f, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
                          size_t block, const double *centre, struct qc_status *st)
@@ -134,8 +126,10 @@ static bool read_pivoted(struct qc_low_rank *f, const struct qc_second_moments_l
     for (size_t i = 0; centre && i < w; i++) left[i] += centre[i] * (centre[i] - 2 * mean[i]);
     for (size_t i = 0; i < w; i++) sum += f->diagonal[i] = left[i];
     for (f->rank = 0; f->rank < f->room; f->rank++) {
-        const size_t at = largest(left, w);
         double *row = rows + f->rank * w;
+        size_t at = 0; /* of the largest */
+        for (size_t i = 1; i < w; i++)
+            if (left[i] > left[at]) at = i;
         if (!(left[at] > NOTHING_LEFT * (sum / (double)w))) break;
         qc_second_moments_read_column(row, l, parts, group, block, at);
         for (size_t i = 0; centre && i < w; i++)

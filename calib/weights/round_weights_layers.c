@@ -6,48 +6,13 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/scope.h"
 #include "calib/statistics/stream.h"
 #include "calib/weights/round_weights.h"
 #include "calib/weights/round_weights_parts.h"
 #include "graph/core/recurrent.h"
 #include "rewrite/passes/simulate.h"
 #include "simq/plan/plan.h"
-
-/* Returns the outputs of a group that can be compensated. The third gate of a GRU multiplies R by the reset state,
-   which is no output of the operator. */
-static size_t fitted(const struct qc_node *n, const struct qc_second_moments_layer *m,
-                     enum qc_second_moments_recurrent which)
-{
-    const bool reset = n->op == QC_OP_GRU && which == QC_MOMENTS_STATE && !qc_attr_int(n, "linear_before_reset", 0);
-    const size_t per = m->outputs / m->groups;
-    return reset ? per / 3 * 2 : per;
-}
-
-/* Fills in a weight of a recurrent node as a layer. Returns false if there is no such layer. u, moments and result are
-   borrowed. */
-static bool make_recurrent_layers(struct qc_round_weights_layer *l, const struct qc_uses *u, qc_id node,
-                                  enum qc_second_moments_recurrent which, const struct qc_second_moments *moments,
-                                  struct qc_rounded_weights *result)
-{
-    const struct qc_graph *g = u->graph;
-    const struct qc_node *n = &g->nodes[node];
-    const qc_id weight = qc_second_moments_recurrent_weight(g, n, which);
-    const struct qc_second_moments_layer *m = qc_second_moments_of_recurrent(moments, node, which);
-    if (!weight || !m) return false;
-    *l = (struct qc_round_weights_layer){.g = g,
-                                         .uses = u,
-                                         .node = node,
-                                         .moments = m,
-                                         .at = which == QC_MOMENTS_INPUT ? QC_RECURRENT_W : QC_RECURRENT_R,
-                                         .recurrent = true,
-                                         .fitted = fitted(n, m, which),
-                                         .weight = qc_constant_of(g, qc_quantized_constant(g, weight)),
-                                         .qparams = &g->qparams_of[g->values[weight].type.qparams],
-                                         .result = result};
-    l->scales = qc_scale_layout_of(l->qparams, &g->values[weight].type.shape, g->values[weight].type.axis);
-    *result = (struct qc_rounded_weights){.quantizer = g->values[weight].type.qparams, .name = l->qparams->name};
-    return true;
-}
 
 /* Adds the new integers of the weight that an affine value of the old graph holds. */
 static qc_id add_rounded(struct qc_rebuild *b, const struct qc_round_weights_layer *l, qc_id weight,
@@ -170,19 +135,6 @@ bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_uses *u,
     return (b->map[n->outputs] = qc_graph_add(b->to, &def, st)) != 0;
 }
 
-/* The same with the corrected bias of a layer. */
-static bool shift_behind(struct qc_rebuild *b, const struct qc_round_weights_layer *l, struct qc_status *st)
-{
-    const struct qc_tensor *old = qc_round_weights_addend(l->uses, l->node);
-    const struct qc_shape flat = QC_SHAPE((int64_t)l->moments->outputs);
-    struct qc_tensor *t = qc_tensor_new(QC_F32, old ? &old->shape : &flat, st);
-    for (size_t o = 0; t && o < l->moments->outputs; o++)
-        ((float *)t->data)[o] = (float)((old ? (double)((const float *)old->data)[o] : 0) + l->made[o].shift);
-    const bool ok = t && qc_round_weights_copy_behind(b, l->uses, l->node, l->behind, t, st);
-    qc_tensor_unref(t);
-    return ok;
-}
-
 /* Largest bias magnitude of int32 in steps, with a margin for the rounding of the step. */
 static const double BIAS_LIMIT = 2147480000.0;
 
@@ -215,11 +167,6 @@ static const char *why_never(const struct qc_round_weights_layer *l, const struc
         return "no sample reached it";
     if (l->qparams->given) return "it is quantized in the model already";
     return qc_readers(l->uses, n->inputs[l->at]).count > 1 ? "it is used by more than one operator" : NULL;
-}
-
-static const char *why_not(const struct qc_round_weights_layer *l, const struct qc_node *n)
-{
-    return l->qparams->state == QC_QPARAMS_BOUND ? why_never(l, n) : "it is not quantized";
 }
 
 /* Returns true if only the weights are quantized: the layer reads real numbers. */
@@ -268,12 +215,36 @@ static bool add_rounded_layer(struct qc_weight_rounder *r, qc_id id)
     return true;
 }
 
+/* Adds the weights of a recurrent node as layers. */
 static void add_recurrent(struct qc_weight_rounder *r, qc_id id)
 {
-    for (int k = 0; k < QC_MOMENTS_RECURRENT; k++)
-        if (make_recurrent_layers(&r->layers[r->count], &r->uses, id, (enum qc_second_moments_recurrent)k,
-                                  r->second_moments, &r->result->layers[r->count]))
-            r->of_recurrent[k][id] = ++r->count;
+    const struct qc_graph *g = r->g;
+    const struct qc_node *n = &g->nodes[id];
+    for (int k = 0; k < QC_MOMENTS_RECURRENT; k++) {
+        const enum qc_second_moments_recurrent which = (enum qc_second_moments_recurrent)k;
+        const qc_id weight = qc_second_moments_recurrent_weight(g, n, which);
+        const struct qc_second_moments_layer *m = qc_second_moments_of_recurrent(r->second_moments, id, which);
+        if (!weight || !m) continue;
+        const struct qc_type *type = &g->values[weight].type;
+        const size_t per = m->outputs / m->groups;
+        /* The third gate of a GRU multiplies R by the reset state, which is no output of the operator: it cannot be
+           compensated. */
+        const bool reset = n->op == QC_OP_GRU && which == QC_MOMENTS_STATE && !qc_attr_int(n, "linear_before_reset", 0);
+        struct qc_round_weights_layer *l = &r->layers[r->count];
+        *l = (struct qc_round_weights_layer){.g = g,
+                                             .uses = &r->uses,
+                                             .node = id,
+                                             .moments = m,
+                                             .at = which == QC_MOMENTS_INPUT ? QC_RECURRENT_W : QC_RECURRENT_R,
+                                             .recurrent = true,
+                                             .fitted = reset ? per / 3 * 2 : per,
+                                             .weight = qc_constant_of(g, qc_quantized_constant(g, weight)),
+                                             .qparams = &g->qparams_of[type->qparams],
+                                             .result = &r->result->layers[r->count]};
+        l->scales = qc_scale_layout_of(l->qparams, &type->shape, type->axis);
+        *l->result = (struct qc_rounded_weights){.quantizer = type->qparams, .name = l->qparams->name};
+        r->of_recurrent[k][id] = ++r->count;
+    }
 }
 
 static bool new_corrected_bias(qc_id *out, struct qc_rebuild *b, const struct qc_round_weights_layer *l, qc_id product,
@@ -353,15 +324,6 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer
     return (b->map[n->outputs] = qc_graph_add_like(b->to, g, n, &with, st)) != 0;
 }
 
-/* Returns true if the product has bound parameters in the new graph and the layer needs a bias; else there is nothing
-   to correct. A product of another part of the graph has the parameters of the whole graph. */
-static bool is_on(const struct qc_rebuild *b, const struct qc_round_weights_layer *l)
-{
-    const qc_id v = l->g->nodes[l->node].outputs, s = l->g->values[v].type.qparams;
-    const struct qc_qparams *p = &(b->map[v] ? b->to : l->g)->qparams_of[s];
-    return s && p->kind == QC_QPARAMS_PRODUCT && p->state == QC_QPARAMS_BOUND && wants_bias(l, p);
-}
-
 bool qc_weight_rounder_copy(bool *copied, struct qc_rebuild *b, const struct qc_weight_rounder *r, qc_id node,
                             struct qc_status *st)
 {
@@ -379,16 +341,25 @@ bool qc_weight_rounder_copy(bool *copied, struct qc_rebuild *b, const struct qc_
     const size_t at = r->by_node[node] ? r->by_node[node] : r->behind[node];
     const struct qc_round_weights_layer *l = at ? &r->layers[at - 1] : NULL;
     const bool itself = r->by_node[node] != 0;
-    *copied = l && l->rounded && (itself || (l->result->bias_corrected && is_on(b, l)));
-    return !*copied || (itself ? copy_layer(b, l, node, st) : shift_behind(b, l, st));
-}
-
-/* Returns true for nodes that only quantize a constant, or dequantize and reshape it. */
-static bool is_constant_layers(const struct qc_graph *g, const struct qc_node *n)
-{
-    if (n->op == QC_OP_Reshape) n = qc_node_of(g, n->inputs[0]);
-    const struct qc_node *q = n && n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : n;
-    return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]);
+    *copied = l && l->rounded && (itself || l->result->bias_corrected);
+    if (*copied && !itself) {
+        /* If the product has no bound parameters in the new graph, or needs no bias, there is nothing to correct. A
+           product of another part of the graph has the parameters of the whole graph. */
+        const qc_id v = r->g->nodes[l->node].outputs, s = r->g->values[v].type.qparams;
+        const struct qc_qparams *p = &(b->map[v] ? b->to : r->g)->qparams_of[s];
+        *copied = s && p->kind == QC_QPARAMS_PRODUCT && p->state == QC_QPARAMS_BOUND && wants_bias(l, p);
+    }
+    if (!*copied) return true;
+    if (itself) return copy_layer(b, l, node, st);
+    /* the corrected bias of the layer, behind it */
+    const struct qc_tensor *old = qc_round_weights_addend(l->uses, l->node);
+    const struct qc_shape flat = QC_SHAPE((int64_t)l->moments->outputs);
+    struct qc_tensor *t = qc_tensor_new(QC_F32, old ? &old->shape : &flat, st);
+    for (size_t o = 0; t && o < l->moments->outputs; o++)
+        ((float *)t->data)[o] = (float)((old ? (double)((const float *)old->data)[o] : 0) + l->made[o].shift);
+    const bool ok = t && qc_round_weights_copy_behind(b, l->uses, l->node, l->behind, t, st);
+    qc_tensor_unref(t);
+    return ok;
 }
 
 /* Makes the graph with new constants; weights that are no layers are rounded to nearest. */
@@ -398,10 +369,12 @@ static bool rebuild(struct qc_graph **out, const struct qc_weight_rounder *r, st
     struct qc_graph *rounded = NULL;
     bool ok = qc_rebuild_begin(&b, r->g, st), copied;
     for (qc_id id = 1; ok && id <= r->nodes; id++) {
-        const struct qc_node *n = &r->g->nodes[id];
+        /* Constants, and nodes that only quantize one, or dequantize and reshape it, are copied where they are used. */
+        const struct qc_node *n = &r->g->nodes[id], *q = n->op == QC_OP_Reshape ? qc_node_of(r->g, n->inputs[0]) : n;
+        if (q && q->op == QC_OP_Dequantize) q = qc_node_of(r->g, q->inputs[0]);
+        const bool constant = q && q->op == QC_OP_Quantize && qc_constant_of(r->g, q->inputs[0]);
         ok = qc_weight_rounder_copy(&copied, &b, r, id, st);
-        if (ok && !copied && !is_constant_layers(r->g, n))
-            ok = qc_rebuild_node(&b, id, st) != 0; /* constants are copied where they are used */
+        if (ok && !copied && !constant) ok = qc_rebuild_node(&b, id, st) != 0;
     }
     ok = ok && qc_rebuild_finish(&rounded, &b, st) &&
          qc_store_weights(out, rounded, r->options.settings->memory_limit ? QC_FORMS_NOT_KEPT : QC_FORMS_KEPT,
@@ -414,31 +387,26 @@ static bool rebuild(struct qc_graph **out, const struct qc_weight_rounder *r, st
 bool qc_weight_rounder_new(struct qc_weight_rounder **out, const struct qc_graph *g, const struct qc_second_moments *m,
                            const struct qc_round_weights_options *options, struct qc_status *st)
 {
-    struct qc_weight_rounder *r = calloc(1, sizeof *r);
-    if (!r) return qc_fail_memory(st, sizeof *r);
+    const size_t most = QC_MOMENTS_RECURRENT * g->node_count + 1, nodes = g->node_count + 1;
+    struct qc_weight_rounder *r;
+    if (!QC_NEW_OWNER(r, st)) return false;
+    struct qc_arena *a = r->arena;
     *r = (struct qc_weight_rounder){.g = g,
                                     .nodes = options->nodes ? options->nodes : g->node_count,
+                                    .arena = a,
                                     .second_moments = m,
-                                    .options = *options,
-                                    .result = calloc(1, sizeof *r->result)};
-    if (r->result && (r->result->arena = qc_arena_new())) {
-        const size_t most = QC_MOMENTS_RECURRENT * g->node_count + 1;
-        r->result->layers = QC_NEW_ARRAY(r->result->arena, struct qc_rounded_weights, most, st);
-        r->layers = calloc(most, sizeof *r->layers);
-        r->by_node = calloc(g->node_count + 1, sizeof *r->by_node);
-        r->behind = calloc(g->node_count + 1, sizeof *r->behind);
-    }
-    bool there = r->layers && r->by_node && r->behind && r->result && r->result->layers;
-    for (int k = 0; there && k < QC_MOMENTS_RECURRENT; k++)
-        there = (r->of_recurrent[k] = calloc(g->node_count + 1, sizeof *r->of_recurrent[k])) != NULL;
-    if (!there) {
+                                    .options = *options};
+    bool ok = QC_NEW_OWNER(r->result, st);
+    if (!ok) r->result = NULL; /* freed */
+    ok = ok && (r->result->layers = QC_NEW_ARRAY(r->result->arena, struct qc_rounded_weights, most, st)) &&
+         (r->layers = QC_NEW_ARRAY(a, struct qc_round_weights_layer, most, st)) &&
+         (r->by_node = QC_NEW_ARRAY(a, size_t, nodes, st)) && (r->behind = QC_NEW_ARRAY(a, size_t, nodes, st)) &&
+         qc_uses_of_first(&r->uses, g, r->nodes, a, st);
+    for (int k = 0; ok && k < QC_MOMENTS_RECURRENT; k++)
+        ok = (r->of_recurrent[k] = QC_NEW_ARRAY(a, size_t, nodes, st)) != NULL;
+    if (!ok) {
         qc_weight_rounder_free(r);
-        return qc_fail_memory(st, g->node_count * sizeof *r->layers);
-    }
-    if (!(r->arena = qc_arena_new()) || !qc_uses_of_first(&r->uses, g, r->nodes, r->arena, st)) {
-        const bool no_arena = !r->arena;
-        qc_weight_rounder_free(r);
-        return no_arena ? qc_fail_memory(st, 1) : false;
+        return false;
     }
     for (qc_id id = 1; id <= r->nodes; id++)
         if (!add_rounded_layer(r, id)) add_recurrent(r, id);
@@ -454,10 +422,6 @@ void qc_weight_rounder_free(struct qc_weight_rounder *r)
         free(r->layers[i].made);
         free(r->layers[i].new_scale);
     }
-    free(r->layers);
-    free(r->by_node);
-    for (int k = 0; k < QC_MOMENTS_RECURRENT; k++) free(r->of_recurrent[k]);
-    free(r->behind);
     qc_arena_free(r->arena);
     qc_weight_rounding_free(r->result);
     free(r);
@@ -480,26 +444,23 @@ bool qc_weight_rounder_can_cross(const struct qc_weight_rounder *r, qc_id node, 
            qc_round_weights_can_cross(&r->layers[r->by_node[node] - 1], r->options.cross_all, share);
 }
 
-/* Prepares new scales for weights in blocks, which may change: no other parameters depend on them. */
-static bool new_scales(struct qc_round_weights_layer *l, struct qc_status *st)
-{
-    const size_t bytes = l->qparams->count * sizeof *l->new_scale;
-    if (!l->quantized || !l->quantized->paired || !l->qparams->block) return true;
-    if (l->qparams->format || qc_qparams_levels(l->qparams).mantissa)
-        return true; /* only some scales are representable */
-    if (!(l->new_scale = malloc(bytes))) return qc_fail_memory(st, bytes);
-    memcpy(l->new_scale, l->qparams->scale, bytes);
-    return true;
-}
-
 bool qc_weight_rounder_solve(struct qc_weight_rounder *r, qc_id node, const struct qc_second_moments *quantized,
                              struct qc_status *st)
 {
     const double t0 = qc_seconds();
     struct qc_round_weights_layer *l = &r->layers[r->by_node[node] - 1];
     l->quantized = quantized ? qc_second_moments_of(quantized, NULL, node) : NULL;
-    const bool ok = (new_scales(l, st) && qc_round_weights_solve(l, &r->options, r->options.settings->workers, st)) ||
-                    qc_where(st, "weight '%s'", l->result->name);
+    const struct qc_qparams *q = l->qparams;
+    bool ok = true;
+    /* Scales of blocks may change: no other parameters depend on them. Of a format or of float levels, only some scales
+       are representable. */
+    if (l->quantized && l->quantized->paired && q->block && !q->format && !qc_qparams_levels(q).mantissa) {
+        const size_t bytes = q->count * sizeof *l->new_scale;
+        ok = (l->new_scale = malloc(bytes)) || qc_fail_memory(st, bytes);
+        if (ok) memcpy(l->new_scale, q->scale, bytes);
+    }
+    ok = (ok && qc_round_weights_solve(l, &r->options, r->options.settings->workers, st)) ||
+         qc_where(st, "weight '%s'", l->result->name);
     r->seconds += qc_seconds() - t0;
     return ok;
 }
@@ -551,24 +512,6 @@ static int by_work(const void *a, const void *b)
     return ((*x)->node > (*y)->node) - ((*x)->node < (*y)->node);
 }
 
-static void list_layers(struct solving *s)
-{
-    struct qc_weight_rounder *r = s->r;
-    for (size_t i = 0; i < r->count; i++) {
-        struct qc_round_weights_layer *l = &r->layers[i];
-        if (!l->moments || l->rounded || (l->result->reason = why_not(l, &r->g->nodes[l->node]))) continue;
-        s->layers[s->count++] = l;
-        s->weights += l->weight->bytes;
-        s->kept += qc_graph_held_bytes(r->g, l->weight->bytes);
-        const size_t bytes = qc_round_weights_bytes(l->moments);
-        s->largest = larger(s->largest, bytes);
-        s->scratch = larger(s->scratch, bytes > l->weight->bytes ? bytes - l->weight->bytes : 0);
-        s->shared = larger(s->shared, qc_round_weights_shared_bytes(l->moments));
-        s->each = larger(s->each, qc_round_weights_worker_bytes(l->moments));
-    }
-    if (s->count) qsort(s->layers, s->count, sizeof *s->layers, by_work);
-}
-
 /* Layers solved in parallel may need 1.5 times the bytes of all weights, and at least this. */
 enum { SPACE_LEAST = 16 << 20 };
 
@@ -608,7 +551,22 @@ bool qc_weight_rounder_finish(struct qc_weight_rounding **out, struct qc_graph *
     struct solving s = {.r = r, .layers = calloc(r->count + 1, sizeof *s.layers)};
     struct qc_weight_rounding *w = r->result;
     if (!s.layers) return qc_fail_memory(st, r->count * sizeof *s.layers);
-    list_layers(&s);
+    for (size_t i = 0; i < r->count; i++) {
+        struct qc_round_weights_layer *l = &r->layers[i];
+        if (!l->moments || l->rounded) continue;
+        l->result->reason =
+            l->qparams->state == QC_QPARAMS_BOUND ? why_never(l, &r->g->nodes[l->node]) : "it is not quantized";
+        if (l->result->reason) continue;
+        s.layers[s.count++] = l;
+        s.weights += l->weight->bytes;
+        s.kept += qc_graph_held_bytes(r->g, l->weight->bytes);
+        const size_t bytes = qc_round_weights_bytes(l->moments);
+        s.largest = larger(s.largest, bytes);
+        s.scratch = larger(s.scratch, bytes > l->weight->bytes ? bytes - l->weight->bytes : 0);
+        s.shared = larger(s.shared, qc_round_weights_shared_bytes(l->moments));
+        s.each = larger(s.each, qc_round_weights_worker_bytes(l->moments));
+    }
+    if (s.count) qsort(s.layers, s.count, sizeof *s.layers, by_work);
     bool ok = solve_all(&w->workers, &s, st);
     for (size_t i = 0; ok && i < r->count; i++) /* copied, since names outlive the graph */
         ok = (w->layers[i].name = qc_arena_strdup(w->arena, w->layers[i].name, st)) != NULL;

@@ -134,26 +134,10 @@ static bool fit_shift(double *shift, const struct bounded *b, const struct qc_te
     return bound_of_rounded(b, weights, *shift) <= b->limit;
 }
 
-/* Rounds the weights of an output to nearest. */
-static void take_nearest(struct qc_round_weights_layer *l, const struct bounded *b, double shift)
-{
-    const struct qc_levels levels = qc_qparams_levels(l->qparams);
-    const struct qc_affine p = {.scale = b->scale,
-                                .zero_point = l->qparams->zero_point[l->qparams->count > 1 ? b->output : 0]};
-    const float *from = l->weight->data;
-    struct qc_round_weights_output *made = &l->made[b->output];
-    for (size_t i = 0; i < l->moments->columns; i++) {
-        const size_t e = qc_round_weights_element(l, b->output, i);
-        qc_round_weights_put(l, e, qc_quantize_one(from[e], p, levels));
-    }
-    made->moved = false;
-    made->shift = shift;
-    made->error = made->nearest_error;
-}
-
 void qc_round_weights_bound(struct qc_round_weights_layer *l, unsigned bits)
 {
     const bool corrected = l->result->bias_corrected;
+    const struct qc_levels levels = qc_qparams_levels(l->qparams);
     struct qc_sum_layer sums;
     if (!qc_sum_layer_of(&sums, l->g, l->node) || sums.axis < 0) return;
     for (size_t o = 0; o < sums.channels; o++) {
@@ -175,9 +159,17 @@ void qc_round_weights_bound(struct qc_round_weights_layer *l, unsigned bits)
         if (fits && made->error + left * left < made->nearest_error + other_left * other_left) {
             made->shift = shift;
             made->error += left * left;
-        } else {
-            take_nearest(l, &b, other);
-            made->error += other_left * other_left;
+            continue;
         }
+        /* Round the weights of the output to nearest. */
+        const struct qc_affine p = {.scale = b.scale,
+                                    .zero_point = l->qparams->zero_point[l->qparams->count > 1 ? o : 0]};
+        for (size_t i = 0; i < l->moments->columns; i++) {
+            const size_t e = qc_round_weights_element(l, o, i);
+            qc_round_weights_put(l, e, qc_quantize_one(((const float *)nearest->data)[e], p, levels));
+        }
+        made->moved = false;
+        made->shift = other;
+        made->error = made->nearest_error + other_left * other_left;
     }
 }

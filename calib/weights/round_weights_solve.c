@@ -254,17 +254,6 @@ static void read_fit(void *user, double *a)
     }
 }
 
-/* Reads the moments that errors are measured with, below the factor. */
-static void read_judge(const struct fitting *f, unsigned parts)
-{
-    const struct matrix *m = f->m;
-    const double *centre = m->mean, *own = m->other;
-    qc_second_moments_read_lower(m->square, m->other, f->layer, parts, f->group, f->block);
-    for (size_t i = 0; f->centred && i < m->w; i++)
-        for (size_t j = 0; j <= i; j++)
-            m->square[i * m->w + j] += centre[i] * centre[j] - centre[i] * own[j] - own[i] * centre[j];
-}
-
 static bool read_matrix(struct matrix *m, const struct qc_round_weights_layer *l, bool centred, bool compensate,
                         size_t group, size_t block, const struct qc_pool_options *team, struct qc_status *st)
 {
@@ -291,10 +280,14 @@ static bool read_matrix(struct matrix *m, const struct qc_round_weights_layer *l
         if (!qc_factorise_read(&m->factorised, m->square, m->order, &of, m->panel, team, st)) return false;
     }
     if (m->crossed.w && m->factorised) qc_crossed_keep(&m->crossed, m->square, m->order);
-    if (!p.few_judge)
-        read_judge(&fitting, p.judge);
-    else if (m->few_judge.turned)
-        return qc_low_rank_read(&m->few_judge, g, p.judge, group, block, centre, st);
+    if (p.few_judge)
+        return !m->few_judge.turned || qc_low_rank_read(&m->few_judge, g, p.judge, group, block, centre, st);
+    /* the moments that errors are measured with, below the factor */
+    qc_second_moments_read_lower(m->square, m->other, g, p.judge, group, block);
+    const double *own = m->other;
+    for (size_t i = 0; centred && i < w; i++)
+        for (size_t j = 0; j <= i; j++)
+            m->square[i * w + j] += centre[i] * centre[j] - centre[i] * own[j] - own[i] * centre[j];
     return true;
 }
 
@@ -505,24 +498,48 @@ static void choose_scales(double errors[QC_LANES], struct outputs *o)
     memcpy(own->x, own->best_x, bytes);
 }
 
-/* Measures the errors of crossed outputs like those of others, in squared steps of their original scales. */
-static void judge_crossed(double errors[QC_LANES], const struct outputs *o, const double was[QC_LANES])
+/* Stores the new weights of outputs, and the shifts of their means. base: the original scales, which outputs with
+   nearest weights take. */
+static void settle_outputs(struct outputs *o, struct settling *s, const double base[QC_LANES])
 {
-    for (size_t k = 0; k < QC_LANES; k++) errors[k] = 0;
-    errors_of(errors, o->own->d, o->matrix, &o->parts, o->own->few);
-    for (size_t k = 0; k < QC_LANES; k++) errors[k] *= o->scale[k] / was[k] * (o->scale[k] / was[k]);
-}
-
-/* Reloads outputs that take nearest weights with their original scale. */
-static void load_unmoved(struct outputs *o, const struct settling *s, const double was[QC_LANES])
-{
+    struct qc_round_weights_layer *l = o->layer;
+    const struct matrix *m = o->matrix;
+    const struct lanes *own = o->own;
+    const struct qc_levels levels = qc_qparams_levels(l->qparams);
+    const float *from = l->weight->data;
+    const bool blocks = l->qparams->block != 0;
+    float was[QC_LANES];
+    double made_of[QC_LANES];
     bool any = false;
     for (size_t k = 0; k < QC_LANES; k++) {
-        if (s->moved[k] || !(o->scale[k] < was[k])) continue;
-        o->scale[k] = was[k];
+        if (s->moved[k] || !(o->scale[k] < base[k])) continue;
+        o->scale[k] = base[k];
         any = true;
     }
     if (any) load_outputs(o);
+    memcpy(s->scale, o->scale, sizeof s->scale);
+    const size_t step = qc_round_weights_step(l), width = qc_dtype_size(l->rounded->dtype);
+    for (size_t i = 0; i < m->w; i++) {
+        const size_t place = qc_round_weights_element(l, o->first, o->column + i), at = i * QC_LANES;
+        if (i + AHEAD < m->w) {
+            const size_t next = qc_round_weights_element(l, o->first, o->column + i + AHEAD);
+            __builtin_prefetch(from + next);
+            __builtin_prefetch((const char *)l->rounded->data + next * width);
+        }
+        gather_lanes(was, from + place, step, o->count);
+        settle(made_of, s, was, own->x + at, (m->factorised ? own->d : own->nearest) + at, own->nearest + at,
+               (const double[]){m->mean[i], m->mean[i] - m->quantized[i]});
+        for (size_t k = 0; k < o->count; k++) {
+            const size_t e = place + k * step, c = blocks ? qc_scale_at(&l->scales, e) : 0;
+            if (o->crossed && l->new_scale && s->moved[k]) l->new_scale[c] = (float)own->scales[at + k];
+            const float scale = !blocks ? 1 : l->new_scale ? l->new_scale[c] : l->qparams->scale[c];
+            put_weight(l, e, made_of[k] / (double)scale, levels);
+        }
+    }
+    for (size_t k = 0; k < o->count; k++) {
+        l->made[o->first + k].shift = s->shift[k];
+        l->made[o->first + k].nearest_shift = s->nearest_shift[k];
+    }
 }
 
 /* Rounds outputs first .. first + count of a group, which share a matrix. */
@@ -531,9 +548,6 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
 {
     const struct qc_second_moments_layer *g = l->moments;
     const struct qc_levels levels = qc_qparams_levels(l->qparams);
-    const float *from = l->weight->data;
-    float was[QC_LANES];
-    double made_of[QC_LANES];
     const size_t per = g->outputs / g->groups;
     double before[QC_LANES] = {0}, after[QC_LANES] = {0}, base[QC_LANES];
     const bool blocks = l->qparams->block != 0;
@@ -561,7 +575,11 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     errors_of(before, own->nearest, m, &o.parts, own->few);
     if (m->factorised) compensate(after, &o);
     if (m->factorised && may_scale) choose_scales(after, &o);
-    if (o.crossed) judge_crossed(after, &o, base);
+    if (o.crossed) { /* errors like those of other outputs, in squared steps of the original scales */
+        for (size_t k = 0; k < QC_LANES; k++) after[k] = 0;
+        errors_of(after, own->d, m, &o.parts, own->few);
+        for (size_t k = 0; k < QC_LANES; k++) after[k] *= o.scale[k] / base[k] * (o.scale[k] / base[k]);
+    }
     struct settling s = {.moved = {0}};
     for (size_t k = 0; k < count; k++) {
         struct qc_round_weights_output *made = &l->made[first + k];
@@ -574,30 +592,7 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
         made->error += (better ? after[k] : before[k]) * base[k] * base[k];
         if (better && o.scale[k] < base[k]) made->scale = (float)o.scale[k];
     }
-    load_unmoved(&o, &s, base);
-    memcpy(s.scale, o.scale, sizeof s.scale);
-    const size_t step = qc_round_weights_step(l), width = qc_dtype_size(l->rounded->dtype);
-    for (size_t i = 0; i < m->w; i++) {
-        const size_t place = qc_round_weights_element(l, first, column + i), at = i * QC_LANES;
-        if (i + AHEAD < m->w) {
-            const size_t next = qc_round_weights_element(l, first, column + i + AHEAD);
-            __builtin_prefetch(from + next);
-            __builtin_prefetch((const char *)l->rounded->data + next * width);
-        }
-        gather_lanes(was, from + place, step, count);
-        settle(made_of, &s, was, own->x + at, (m->factorised ? own->d : own->nearest) + at, own->nearest + at,
-               (const double[]){m->mean[i], m->mean[i] - m->quantized[i]});
-        for (size_t k = 0; k < count; k++) {
-            const size_t e = place + k * step, c = blocks ? qc_scale_at(&l->scales, e) : 0;
-            if (o.crossed && l->new_scale && s.moved[k]) l->new_scale[c] = (float)own->scales[at + k];
-            const float scale = !blocks ? 1 : l->new_scale ? l->new_scale[c] : l->qparams->scale[c];
-            put_weight(l, e, made_of[k] / (double)scale, levels);
-        }
-    }
-    for (size_t k = 0; k < count; k++) {
-        l->made[first + k].shift = s.shift[k];
-        l->made[first + k].nearest_shift = s.nearest_shift[k];
-    }
+    settle_outputs(&o, &s, base);
 }
 
 struct rounding {

@@ -234,17 +234,6 @@ static bool begin_rounded_file(struct qc_rounded_file *f, struct qc_status *st)
     return ok || failed(f, st);
 }
 
-/* Two processes that write one file would take each other's layers. A process that this one forks does not keep the
-   lock. */
-static bool lock_rounded_file(const struct qc_rounded_file *f, struct qc_status *st)
-{
-    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    return fcntl(fileno(f->file), F_SETLK, &all) == 0 ||
-           (errno != EAGAIN && errno != EACCES) || /* no locks in this file system */
-           qc_fail(st, QC_MACHINE, "--checkpoint: another job is writing %s; choose another name for the checkpoint",
-                   f->path);
-}
-
 bool qc_rounded_file_open(struct qc_rounded_file **out, const char *path, const char *job, struct qc_status *st)
 {
     struct qc_rounded_file *f = NULL;
@@ -255,7 +244,14 @@ bool qc_rounded_file_open(struct qc_rounded_file **out, const char *path, const 
     memcpy(f->job, job, HEX);
     f->file = fopen(path, "r+be");
     if (!f->file && errno == ENOENT) f->file = fopen(path, "w+be");
-    const bool ok = f->file ? lock_rounded_file(f, st) && begin_rounded_file(f, st) : failed(f, st);
+    bool ok = f->file || failed(f, st);
+    /* Two processes that write one file would take each other's layers. A process that this one forks does not keep the
+       lock. Some file systems have no locks. */
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (ok && fcntl(fileno(f->file), F_SETLK, &all) != 0 && (errno == EAGAIN || errno == EACCES))
+        ok = qc_fail(st, QC_MACHINE, "--checkpoint: another job is writing %s; choose another name for the checkpoint",
+                     path);
+    ok = ok && begin_rounded_file(f, st);
     return QC_HAND_OVER(ok, out, f, qc_rounded_file_close);
 }
 

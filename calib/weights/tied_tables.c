@@ -72,38 +72,33 @@ static qc_id stored_weight(const struct qc_graph *g, const struct qc_graph *befo
     return 0;
 }
 
-/* Binds the table's quantizer in `to` to the scales of the matrix. */
-static bool bind_tables(struct qc_graph *to, const struct qc_graph *g, qc_id table, qc_id matrix, bool turned,
-                        struct qc_status *st)
+/* Binds the table's quantizer to the scales of the matrix, and adds the table as the matrix has it. */
+static bool tie_table(struct qc_rebuild *r, const struct qc_graph *g, qc_id table, qc_id matrix, bool turned,
+                      struct qc_status *st)
 {
+    const struct qc_value *v = &g->values[table];
     const struct qc_type *type = &g->values[matrix].type;
     const struct qc_qparams *s = &g->qparams_of[type->qparams];
-    const qc_id quantizer = g->values[table].type.qparams;
-    if (!s->block || !turned) return qc_graph_bind_quantizer(to, quantizer, s->count, s->scale, s->zero_point, st);
-    const struct qc_shape shape = qc_scale_shape(s, &type->shape, type->axis);
-    struct qc_tensor *scale = qc_tensor_of(QC_F32, &shape, s->scale, st), *zero = NULL, *turned_scale = NULL,
-                     *turned_zero = NULL;
-    const bool ok = scale && (zero = qc_tensor_of(QC_I32, &shape, s->zero_point, st)) &&
-                    (turned_scale = qc_tensor_transposed(scale, st)) &&
-                    (turned_zero = qc_tensor_transposed(zero, st)) &&
-                    qc_graph_bind_quantizer(to, quantizer, s->count, turned_scale->data, turned_zero->data, st);
+    const struct qc_tensor *from = qc_constant_of(g, matrix);
+    struct qc_tensor *scale = NULL, *zero = NULL, *turned_scale = NULL, *turned_zero = NULL, *t = NULL;
+    bool ok;
+    if (!s->block || !turned) {
+        ok = qc_graph_bind_quantizer(r->to, v->type.qparams, s->count, s->scale, s->zero_point, st);
+    } else {
+        const struct qc_shape shape = qc_scale_shape(s, &type->shape, type->axis);
+        ok = (scale = qc_tensor_of(QC_F32, &shape, s->scale, st)) &&
+             (zero = qc_tensor_of(QC_I32, &shape, s->zero_point, st)) &&
+             (turned_scale = qc_tensor_transposed(scale, st)) && (turned_zero = qc_tensor_transposed(zero, st)) &&
+             qc_graph_bind_quantizer(r->to, v->type.qparams, s->count, turned_scale->data, turned_zero->data, st);
+    }
+    ok = ok && (t = turned ? qc_tensor_transposed(from, st) : qc_tensor_ref(from)) &&
+         (r->map[table] = qc_graph_add_affine_constant(r->to, v->name, t, v->type.qparams, v->type.axis, st));
     qc_tensor_unref(scale);
     qc_tensor_unref(zero);
     qc_tensor_unref(turned_scale);
     qc_tensor_unref(turned_zero);
-    return ok;
-}
-
-/* Adds the table as the matrix has it. */
-static qc_id add_table(struct qc_graph *to, const struct qc_graph *g, qc_id table, qc_id matrix, bool turned,
-                       struct qc_status *st)
-{
-    const struct qc_value *v = &g->values[table];
-    const struct qc_tensor *from = qc_constant_of(g, matrix);
-    struct qc_tensor *t = turned ? qc_tensor_transposed(from, st) : qc_tensor_ref(from);
-    const qc_id id = t ? qc_graph_add_affine_constant(to, v->name, t, v->type.qparams, v->type.axis, st) : 0;
     qc_tensor_unref(t);
-    return id;
+    return ok;
 }
 
 bool qc_tie_tables(struct qc_graph **out, const struct qc_graph *after, const struct qc_graph *before,
@@ -118,8 +113,7 @@ bool qc_tie_tables(struct qc_graph **out, const struct qc_graph *after, const st
         const qc_id table = stored_weight(after, before, tie.table.quantizer),
                     matrix = stored_weight(after, before, tie.matrix.quantizer);
         if (!table || !matrix) continue;
-        ok = (r.to || qc_rebuild_begin(&r, after, st)) && bind_tables(r.to, after, table, matrix, tie.turned, st) &&
-             (r.map[table] = add_table(r.to, after, table, matrix, tie.turned, st));
+        ok = (r.to || qc_rebuild_begin(&r, after, st)) && tie_table(&r, after, table, matrix, tie.turned, st);
     }
     for (qc_id id = 1; ok && r.to && id <= after->node_count; id++) ok = qc_rebuild_node(&r, id, st);
     ok = ok && (!r.to || qc_rebuild_finish(out, &r, st));

@@ -9,32 +9,6 @@
 #include "cli/terminal/screen.h"
 #include "quantize/job.h"
 
-static bool report_collected(const struct qc_job *j, const struct qc_collect_result *r, const char *path,
-                             const struct qc_cli_options *o, struct qc_status *st)
-{
-    const struct qc_dataset *samples_of = qc_job_setup(j)->data;
-    struct stat s;
-    size_t samples = (size_t)qc_collection_samples(r->statistics), bytes = stat(path, &s) == 0 ? (size_t)s.st_size : 0;
-    if (o->json) {
-        struct qc_json *all = qc_json_object(), *data = qc_json_object();
-        qc_json_put(data, "file %s samples %zu samples_in_file %zu", qc_dataset_file(samples_of), samples,
-                    qc_dataset_total(samples_of));
-        qc_json_set(all, "model", qc_json_string(o->operands.items[0]));
-        qc_json_set(all, "data", data);
-        qc_json_put(all, "tensors %zu file %s", r->tensors, path);
-        qc_json_set(all, "warnings", qc_warnings_json(qc_job_warnings(j)));
-        qc_json_put(all, "threads %u seconds %g", r->workers, r->seconds);
-        return qc_print_json(all, st);
-    }
-    if (o->quiet) return true;
-    qc_say("model    %s\n", o->operands.items[0]);
-    qc_say("data     %s: %zu of %zu samples\n", qc_dataset_file(samples_of), samples, qc_dataset_total(samples_of));
-    qc_say("seen     %s tensors\n", QC_COUNT(r->tensors));
-    qc_say("time     %.2f s, %u thread%s\n", r->seconds, r->workers, qc_plural(r->workers));
-    qc_say("wrote    %s (%s)\n", path, QC_BYTES(bytes));
-    return true;
-}
-
 bool qc_cmd_collect(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_job_inputs in = {.model = {.file = o->operands.items[0]},
@@ -58,8 +32,29 @@ bool qc_cmd_collect(const struct qc_cli_options *o, struct qc_status *st)
     ok = ok && qc_job_new(&j, &o->job, &in, &listener, st) && qc_output_check(path, st) && qc_job_collect(&r, j, st) &&
          qc_statistics_save(path, r.statistics, st);
     if (ok) qc_job_done(j);
-    ok = ok && report_collected(j, &r, path, o, st);
-    if (j && !o->quiet) qc_warnings_print(qc_job_warnings(j), o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+    if (ok) {
+        const struct qc_dataset *of = qc_job_setup(j)->data;
+        const size_t samples = (size_t)qc_collection_samples(r.statistics);
+        struct stat s;
+        if (o->json) {
+            struct qc_json *all = qc_json_object();
+            qc_json_set(all, "model", qc_json_string(o->operands.items[0]));
+            qc_json_set(all, "data",
+                        QC_JSON("file %s samples %zu samples_in_file %zu", qc_dataset_file(of), samples,
+                                qc_dataset_total(of)));
+            qc_json_put(all, "tensors %zu file %s", r.tensors, path);
+            qc_json_set(all, "warnings", qc_warnings_json(qc_job_warnings(j)));
+            qc_json_put(all, "threads %u seconds %g", r.workers, r.seconds);
+            ok = qc_print_json(all, st);
+        } else if (!o->quiet) {
+            qc_say("model    %s\n", o->operands.items[0]);
+            qc_say("data     %s: %zu of %zu samples\n", qc_dataset_file(of), samples, qc_dataset_total(of));
+            qc_say("seen     %s tensors\n", QC_COUNT(r.tensors));
+            qc_say("time     %.2f s, %u thread%s\n", r.seconds, r.workers, qc_plural(r.workers));
+            qc_say("wrote    %s (%s)\n", path, QC_BYTES(stat(path, &s) == 0 ? (size_t)s.st_size : 0));
+        }
+    }
+    if (j) qc_warnings_print(qc_job_warnings(j), o);
     qc_collection_free(r.statistics);
     qc_job_free(j);
     qc_progress_bar_free(bar);

@@ -35,24 +35,6 @@ static double most_steps(const struct qc_compared_models *c, size_t i)
     return same ? (double)c->result->steps[i].most : c->result->pairs[i].max_abs / step;
 }
 
-static struct qc_json *layer_json(const struct qc_compared_models *c, size_t i)
-{
-    const struct qc_error *e = &c->result->pairs[i];
-    const struct qc_steps *s = &c->result->steps[i];
-    struct qc_json *o = qc_json_object(), *steps = qc_json_array();
-    for (int k = 0; k < QC_STEPS; k++) qc_json_add(steps, qc_json_integer((int64_t)s->of[k]));
-    qc_json_put(
-        o, "name %s op %s matched %s mse %g sqnr_db %g cosine %g max_abs %g max_steps %g elements %zu differing %zu",
-        c->pairs.layers[i].name, qc_op_info(c->pairs.layers[i].op)->name, c->pairs.layers[i].by_name ? "name" : "order",
-        e->count ? e->noise / (double)e->count : (double)NAN, qc_error_sqnr_db(e), qc_error_cosine(e), e->max_abs,
-        most_steps(c, i), e->count, s->differing);
-    const struct qc_channel_factors *f = &c->result->factors[i];
-    if (f->found) qc_json_set(o, "channels_scaled", QC_JSON("least %g most %g", f->least, f->most));
-    qc_json_set(o, "steps", step_of_layer(c, i) > 0 ? steps : qc_json_null());
-    if (!(step_of_layer(c, i) > 0)) qc_json_free(steps);
-    return o;
-}
-
 static struct qc_json *comparison_json(const struct qc_compared_models *c, const struct qc_target_pair *targets,
                                        const struct qc_warnings *w)
 {
@@ -73,7 +55,23 @@ static struct qc_json *comparison_json(const struct qc_compared_models *c, const
                                      c->result->differing[k], c->result->elements[k],
                                      e->count ? e->max_abs : (double)NAN, qc_error_sqnr_db(e), qc_error_cosine(e)));
     }
-    for (size_t i = 0; i < c->pairs.count; i++) qc_json_add(layers, layer_json(c, i));
+    for (size_t i = 0; i < c->pairs.count; i++) {
+        const struct qc_error *e = &c->result->pairs[i];
+        const struct qc_steps *s = &c->result->steps[i];
+        const struct qc_channel_factors *f = &c->result->factors[i];
+        const bool steps_known = step_of_layer(c, i) > 0;
+        struct qc_json *o = qc_json_object(), *steps = steps_known ? qc_json_array() : qc_json_null();
+        for (int k = 0; steps_known && k < QC_STEPS; k++) qc_json_add(steps, qc_json_integer((int64_t)s->of[k]));
+        qc_json_put(
+            o,
+            "name %s op %s matched %s mse %g sqnr_db %g cosine %g max_abs %g max_steps %g elements %zu differing %zu",
+            c->pairs.layers[i].name, qc_op_info(c->pairs.layers[i].op)->name,
+            c->pairs.layers[i].by_name ? "name" : "order", e->count ? e->noise / (double)e->count : (double)NAN,
+            qc_error_sqnr_db(e), qc_error_cosine(e), e->max_abs, most_steps(c, i), e->count, s->differing);
+        if (f->found) qc_json_set(o, "channels_scaled", QC_JSON("least %g most %g", f->least, f->most));
+        qc_json_set(o, "steps", steps);
+        qc_json_add(layers, o);
+    }
     if (targets->of[0])
         qc_json_set(root, "targets", qc_json_pair(qc_json_copy(targets->of[0]), qc_json_copy(targets->of[1])));
     qc_json_set(root, "rounding", rounding);
@@ -163,30 +161,22 @@ static void print_comparison(const struct qc_compared_models *c, const struct qc
         qc_say("%zu layers compared, the worst shown; -v or --json shows all\n", c->pairs.count);
 }
 
-/* Returns how many layers and outputs are equal, in one sentence. */
-static struct qc_json *verdict(const struct qc_compared_models *c)
-{
-    char text[160];
-    size_t layers = 0, outputs = 0;
-    const size_t count = c->second.graph->output_count;
-    for (size_t i = 0; i < c->pairs.count; i++) layers += !c->result->steps[i].differing;
-    for (size_t k = 0; k < count; k++) outputs += !c->result->differing[k];
-    snprintf(text, sizeof text, "%zu of %zu output%s and %zu of %zu layer%s are equal, bit for bit", outputs, count,
-             qc_plural(count), layers, c->pairs.count, qc_plural(c->pairs.count));
-    return QC_JSON("text %s", text);
-}
-
 /* Writes the viewer with the comparison as its record. */
 static bool write_comparison_page(const struct qc_compared_models *c, const struct qc_target_pair *targets,
                                   const struct qc_warnings *w, const struct qc_cli_options *o, struct qc_status *st)
 {
     const char *file[3] = {c->first.path, c->second.path, qc_dataset_file(c->data)}, *command;
-    char sha[3][65];
-    size_t size;
+    char sha[3][65], verdict[160];
+    size_t size, equal_layers = 0, equal_outputs = 0;
+    const size_t outputs = c->second.graph->output_count;
     if (!qc_sha256_file(sha[0], file[0], st) || !qc_sha256_file(sha[1], file[1], st) ||
         !qc_data_file_sha256(sha[2], file[2], st) ||
         !qc_command_text(&command, o->job.arena, &o->job, o->operands.items, o->operands.count, NULL, st))
         return false;
+    for (size_t i = 0; i < c->pairs.count; i++) equal_layers += !c->result->steps[i].differing;
+    for (size_t k = 0; k < outputs; k++) equal_outputs += !c->result->differing[k];
+    qc_text(verdict, sizeof verdict, "%zu of %zu output%s and %zu of %zu layer%s are equal, bit for bit", equal_outputs,
+            outputs, qc_plural(outputs), equal_layers, c->pairs.count, qc_plural(c->pairs.count));
     struct qc_json *page = comparison_json(c, targets, w), *models = qc_json_array();
     for (int k = 0; k < 2; k++) qc_json_add(models, QC_JSON("file %s sha256 %s", file[k], sha[k]));
     qc_json_put(page, "kind %s version %s command %s tolerance %g contracts %hhd", "comparison", QC_VERSION, command,
@@ -194,7 +184,7 @@ static bool write_comparison_page(const struct qc_compared_models *c, const stru
     qc_json_set(page, "models", models);
     qc_json_set(page, "model", QC_JSON("file %s", file[1]));
     qc_json_set(page, "data", QC_JSON("file %s sha256 %s", file[2], sha[2]));
-    qc_json_set(page, "verdict", verdict(c));
+    qc_json_set(page, "verdict", QC_JSON("text %s", verdict));
     qc_json_set(page, "options", qc_options_json(&o->job));
     QC_FREED char *text = qc_json_is_whole(page) ? qc_page(&size, page, st) : NULL;
     qc_json_free(page);
@@ -240,34 +230,29 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
     const bool of_targets = o->job.given[QC_OPTION_TARGET];
     struct qc_warnings *w = NULL;
     struct qc_progress *progress = NULL;
-    bool ok = false;
     if (!o->job.data.file)
         return qc_fail(st, QC_USAGE, "compare needs --data FILE with samples; see 'qcalib help compare'");
     if (!check_compared(o, st)) return false;
-    struct qc_file_list outputs;
-    if (!qc_outputs_apart(&outputs, NULL, 0, NULL, o, st)) goto out;
-    if ((o->html && !qc_output_check(o->html, st)) || !qc_warnings_new(&w, st) ||
-        !qc_progress_bar_new(&progress, o, st))
-        goto out;
-    if (of_targets) {
-        if (!qc_quantize_for_targets(&targets, o->operands.items[0], &o->job, progress, w, st)) goto out;
-        if (!job.graph.rounding) job.graph.rounding = targets.rounding;
-    }
+    struct qc_file_list outputs = {0};
+    bool ok = qc_outputs_apart(&outputs, NULL, 0, NULL, o, st) && (!o->html || qc_output_check(o->html, st)) &&
+              qc_warnings_new(&w, st) && qc_progress_bar_new(&progress, o, st) &&
+              (!of_targets || qc_quantize_for_targets(&targets, o->operands.items[0], &o->job, progress, w, st));
+    if (of_targets && !job.graph.rounding) job.graph.rounding = targets.rounding;
     struct qc_model_source models[2];
     for (int k = 0; k < 2; k++)
         models[k] = (struct qc_model_source){.file = of_targets ? targets.file[k] : o->operands.items[k],
                                              .outputs = outputs.items,
                                              .output_count = outputs.count};
-    if (!qc_compare_models(&c, models, &(struct qc_data_source){.file = job.data.file}, &job, progress, w, st))
-        goto out;
+    ok = ok && qc_compare_models(&c, models, &(struct qc_data_source){.file = job.data.file}, &job, progress, w, st);
     const bool two = c.how[0].accumulator.bits && c.how[0].accumulator.bits < 32;
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; ok && k < 2; k++)
         qc_warn_overflows(w, &c.result->overflows[k], c.how[k].accumulator.bits,
                           two ? qc_base_name(k ? c.second.path : c.first.path) : NULL);
-    if (o->html && !write_comparison_page(&c, &targets, w, o, st)) goto out;
-    if (o->json)
+    ok = ok && (!o->html || write_comparison_page(&c, &targets, w, o, st));
+    const bool compared = ok;
+    if (ok && o->json)
         ok = qc_print_json(comparison_json(&c, &targets, w), st);
-    else if (!o->quiet) {
+    else if (ok && !o->quiet) {
         /* the differences between the targets */
         for (size_t i = 0; i < qc_json_size(targets.of[0]); i++) {
             const char *first = qc_json_text(qc_json_at(targets.of[0], i)),
@@ -277,9 +262,8 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
         }
         print_comparison(&c, o);
     }
-    ok = (!o->json || ok) && check_tolerance(&c, o->job.demand.tolerance, st);
-    if (!o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
-out:
+    ok = ok && check_tolerance(&c, o->job.demand.tolerance, st);
+    if (compared) qc_warnings_print(w, o);
     qc_compared_models_close(&c);
     qc_target_pair_close(&targets);
     qc_progress_bar_free(progress);

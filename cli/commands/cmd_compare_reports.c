@@ -44,20 +44,6 @@ static bool write_difference_page(const struct qc_json *d, const struct qc_repor
     return qc_file_write(o->output, text, size, st);
 }
 
-static bool print_options(const struct qc_json *options, struct qc_status *st)
-{
-    if (!qc_json_size(options)) qc_say("options     all are the same\n");
-    for (size_t i = 0; i < qc_json_size(options); i++) {
-        const struct qc_json *p = qc_json_at(options, i), *values = qc_json_find(p, "values");
-        QC_FREED char *first = qc_json_print(qc_json_at(values, 0), 0),
-                      *second = qc_json_print(qc_json_at(values, 1), 0);
-        if (!first || !second) return qc_fail_memory(st, 1);
-        qc_say("%s--%s: %s -> %s\n", i ? "            " : "options     ", qc_json_find_text(p, "name"),
-               strcmp(first, "null") == 0 ? "none" : first, strcmp(second, "null") == 0 ? "none" : second);
-    }
-    return true;
-}
-
 static bool print_difference(const struct qc_json *d, const struct qc_cli_options *o, struct qc_status *st)
 {
     const struct qc_json *reports = qc_json_find(d, "reports"), *notes = qc_json_find(d, "notes");
@@ -73,7 +59,16 @@ static bool print_difference(const struct qc_json *d, const struct qc_cli_option
         qc_say("%s%s: %s -> %s (%s)\n", i ? "            " : "figures     ", qc_json_find_text(f, "name"),
                qc_figure_text(first, f, 0), qc_figure_text(second, f, 1), qc_figure_change(change, f, "-"));
     }
-    if (!print_options(qc_json_find(d, "options"), st)) return false;
+    const struct qc_json *options = qc_json_find(d, "options");
+    if (!qc_json_size(options)) qc_say("options     all are the same\n");
+    for (size_t i = 0; i < qc_json_size(options); i++) {
+        const struct qc_json *p = qc_json_at(options, i), *values = qc_json_find(p, "values");
+        QC_FREED char *of_first = qc_json_print(qc_json_at(values, 0), 0),
+                      *of_second = qc_json_print(qc_json_at(values, 1), 0);
+        if (!of_first || !of_second) return qc_fail_memory(st, 1);
+        qc_say("%s--%s: %s -> %s\n", i ? "            " : "options     ", qc_json_find_text(p, "name"),
+               strcmp(of_first, "null") == 0 ? "none" : of_first, strcmp(of_second, "null") == 0 ? "none" : of_second);
+    }
     const struct qc_json *layers = qc_json_find(d, "layers");
     const size_t count = qc_json_size(layers), shown = o->verbose || count < SHOWN ? count : SHOWN;
     qc_say("layers      %zu of %.0f differ%s\n", count, qc_json_find_number(d, "layers_in_both"),

@@ -133,40 +133,6 @@ static bool lower_body(struct qc_graph **out, const void *user, const struct qc_
     return ok;
 }
 
-static bool write_format(struct job *j, size_t form, const char *path, struct qc_status *st)
-{
-    const char *format = j->o->job.graph.formats.items[form];
-    const struct qc_exporter *e = qc_exporter_find(format);
-    const struct qc_export_source source = {.produced = j->made.produced};
-    const struct lowering l = {.j = j, .exporter = e, .counts = form == 0};
-    struct qc_graph *lowered = NULL;
-    bool ok = !e->lower || (lower_form(&lowered, &l, &j->made, st) && qc_lower_functions(&lowered, st)) ||
-              qc_where(st, "format %s", format);
-    ok = ok && qc_export_file(NULL, path, e, &source, lowered, st);
-    qc_graph_free(lowered);
-    return ok;
-}
-
-static bool print_converted(const struct job *j, const char *const *paths, struct qc_status *st)
-{
-    const struct qc_cli_options *o = j->o;
-    if (o->json) {
-        struct qc_json *json = qc_json_object(), *files = qc_json_array(), *notes = qc_json_array();
-        for (size_t i = 0; i < o->job.graph.formats.count; i++) qc_json_add(files, qc_json_string(paths[i]));
-        for (size_t i = 0; i < j->made.notes.count; i++) qc_json_add(notes, qc_json_string(j->made.notes.lines[i]));
-        qc_json_set(json, "files", files);
-        qc_json_put(json, "integer_ops %zu float_ops %zu", j->integer_ops, j->float_ops);
-        qc_json_set(json, "notes", notes);
-        return qc_print_json(json, st);
-    }
-    qc_say("converted   %zu op%s on integers, %zu in float\n", j->integer_ops, qc_plural(j->integer_ops), j->float_ops);
-    const size_t shown = o->verbose || j->made.notes.count <= SHOWN ? j->made.notes.count : SHOWN;
-    for (size_t i = 0; i < shown; i++) qc_say("note        %s\n", j->made.notes.lines[i]);
-    if (shown < j->made.notes.count) qc_say("note        and %zu more; -v shows them\n", j->made.notes.count - shown);
-    for (size_t i = 0; i < o->job.graph.formats.count; i++) qc_say("written     %s\n", paths[i]);
-    return true;
-}
-
 bool qc_cmd_convert(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct job j = {.o = o};
@@ -187,9 +153,32 @@ bool qc_cmd_convert(const struct qc_cli_options *o, struct qc_status *st)
     ok = ok && qc_outputs_apart(&j.outputs, paths, n, NULL, o, st);
     for (size_t i = 0; ok && i < n; i++) ok = qc_output_check(paths[i], st);
     ok = ok && produce(&j, st) && dump(&j, st) && qc_interrupt_check(st);
-    for (size_t i = 0; ok && i < n; i++) ok = write_format(&j, i, paths[i], st);
-    ok = ok && print_converted(&j, paths, st);
-    if (j.warnings) qc_warnings_print(j.warnings, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+    for (size_t i = 0; ok && i < n; i++) {
+        const char *format = o->job.graph.formats.items[i];
+        const struct qc_exporter *e = qc_exporter_find(format);
+        const struct qc_export_source source = {.produced = j.made.produced};
+        const struct lowering l = {.j = &j, .exporter = e, .counts = i == 0};
+        struct qc_graph *lowered = NULL;
+        ok = !e->lower || (lower_form(&lowered, &l, &j.made, st) && qc_lower_functions(&lowered, st)) ||
+             qc_where(st, "format %s", format);
+        ok = ok && qc_export_file(NULL, paths[i], e, &source, lowered, st);
+        qc_graph_free(lowered);
+    }
+    if (ok && o->json) {
+        struct qc_json *json = qc_json_object();
+        qc_json_set(json, "files", qc_json_strings(paths, n));
+        qc_json_put(json, "integer_ops %zu float_ops %zu", j.integer_ops, j.float_ops);
+        qc_json_set(json, "notes", qc_json_strings(j.made.notes.lines, j.made.notes.count));
+        ok = qc_print_json(json, st);
+    } else if (ok) {
+        const size_t count = j.made.notes.count, shown = o->verbose || count <= SHOWN ? count : SHOWN;
+        qc_say("converted   %zu op%s on integers, %zu in float\n", j.integer_ops, qc_plural(j.integer_ops),
+               j.float_ops);
+        for (size_t i = 0; i < shown; i++) qc_say("note        %s\n", j.made.notes.lines[i]);
+        if (shown < count) qc_say("note        and %zu more; -v shows them\n", count - shown);
+        for (size_t i = 0; i < n; i++) qc_say("written     %s\n", paths[i]);
+    }
+    qc_warnings_print(j.warnings, o);
     qc_canonical_model_free(&j.made);
     qc_model_close(&j.model);
     qc_warnings_free(j.warnings);

@@ -120,28 +120,26 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_warnings *w = NULL;
     struct qc_progress *progress = NULL;
     struct qc_settings settings;
-    bool ok = false;
     if (!o->job.data.file && (!o->job.data.metric || qc_own_metric_reads_outputs(&o->job)))
         return qc_fail(st, QC_USAGE,
                        "eval needs --data FILE with labels or target, or --metric; see 'qcalib help eval'");
-    struct measured *all = QC_NEW_ARRAY(o->job.arena, struct measured, o->operands.count, st);
-    if (!all || !qc_warnings_new(&w, st) || !qc_progress_bar_new(&progress, o, st) ||
-        !qc_settings_of(&settings, &o->job, progress, st))
-        goto out;
-    for (size_t i = 0; i < o->operands.count; i++)
-        if (!measure_evaluated(&all[i], o->operands.items[i], &settings, progress, w, o, st)) goto out;
-    const struct qc_metric **metrics = QC_NEW_ARRAY(o->job.arena, const struct qc_metric *, o->operands.count, st);
-    if (!metrics) goto out;
-    for (size_t i = 0; i < o->operands.count; i++) metrics[i] = &all[i].metric;
-    if (!o->job.data.metric && (settings.plan.accumulator.bits == 0 || settings.plan.accumulator.bits >= 32))
-        qc_warn_chance_level(w, metrics, o->operands.count, o->job.data.file); /* otherwise overflows are the cause */
-    ok = true;
-    if (o->json)
-        ok = print_metrics_json(all, o->operands.count, w, o, st);
-    else if (!o->quiet)
-        print_metrics(all, o->operands.count, o->job.data.file);
-    if (!o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
-out:
+    const size_t count = o->operands.count;
+    struct measured *all = QC_NEW_ARRAY(o->job.arena, struct measured, count, st);
+    const struct qc_metric **metrics = QC_NEW_ARRAY(o->job.arena, const struct qc_metric *, count, st);
+    bool ok = all && metrics && qc_warnings_new(&w, st) && qc_progress_bar_new(&progress, o, st) &&
+              qc_settings_of(&settings, &o->job, progress, st);
+    for (size_t i = 0; ok && i < count; i++) {
+        ok = measure_evaluated(&all[i], o->operands.items[i], &settings, progress, w, o, st);
+        metrics[i] = &all[i].metric;
+    }
+    if (ok && !o->job.data.metric && (settings.plan.accumulator.bits == 0 || settings.plan.accumulator.bits >= 32))
+        qc_warn_chance_level(w, metrics, count, o->job.data.file); /* otherwise overflows are the cause */
+    const bool measured = ok;
+    if (ok && o->json)
+        ok = print_metrics_json(all, count, w, o, st);
+    else if (ok && !o->quiet)
+        print_metrics(all, count, o->job.data.file);
+    if (measured) qc_warnings_print(w, o);
     qc_progress_bar_free(progress);
     qc_warnings_free(w);
     return ok;

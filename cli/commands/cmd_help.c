@@ -24,13 +24,6 @@ static const char *option_spelling(char buf[QC_SPELLING], unsigned o)
                    i->argument ? i->argument : "");
 }
 
-/* Returns the text after "default:" for a command, or NULL. */
-static const char *option_preset(unsigned o, unsigned c)
-{
-    if (o == QC_OPTION_OUTPUT && c != QC_COMMAND_quantize) return NULL;
-    return qc_cli_option_info(o)->preset;
-}
-
 /* Prints words from column `at` on, with line breaks before WIDTH. */
 static void wrap(const char *text, int at, int indent)
 {
@@ -56,46 +49,22 @@ static void heading(const char *text)
     printf("%s%s%s\n", qc_style(stdout, QC_STYLE_BOLD), text, qc_style(stdout, QC_STYLE_PLAIN));
 }
 
-static void row(const char *left, const char *text)
-{
-    int n = printf("  %s", left);
-    if (n + 2 > COLUMN) {
-        printf("\n%*s", COLUMN, "");
-    } else {
-        printf("%*s", COLUMN - n, "");
-    }
-    wrap(text, COLUMN, COLUMN);
-}
-
 static void option_row(unsigned o, unsigned c)
 {
     char left[QC_SPELLING], text[512];
-    const char *preset = option_preset(o, c);
+    const char *preset = o == QC_OPTION_OUTPUT && c != QC_COMMAND_quantize ? NULL : qc_cli_option_info(o)->preset;
     bool this = preset && strcmp(preset, "this") == 0;
     qc_text(text, sizeof text, "%s%s%s%s", qc_cli_option_info(o)->help,
             this     ? " (default)"
             : preset ? " (default: "
                      : "",
             this || !preset ? "" : preset, preset && !this ? ")" : "");
-    row(option_spelling(left, o), text);
-}
-
-/* Prints one screen: at most 24 lines of 80 columns. */
-static void help_overview(void)
-{
-    static const unsigned common[] = {QC_OPTION_DATA, QC_OPTION_METHOD, QC_OPTION_EVAL, QC_OPTION_OUTPUT};
-    printf("Quantizes neural networks: fp32 ONNX model + samples -> int8 ONNX + report.\n");
-    heading("Usage");
-    printf("  qcalib --data calib.h5 [--method kl] model.onnx\n  qcalib COMMAND [OPTION...] FILE...\n");
-    heading("Commands");
-    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) {
-        const struct qc_command_info *i = qc_command_info(c);
-        printf("  %-16s", i->name);
-        wrap(i->summary, 18, 18);
-    }
-    heading("Common options");
-    for (size_t k = 0; k < sizeof common / sizeof *common; k++) option_row(common[k], QC_COMMAND_quantize);
-    printf("'qcalib help COMMAND' shows its options; 'man qcalib' is the full manual.\n");
+    const int n = printf("  %s", option_spelling(left, o));
+    if (n + 2 > COLUMN)
+        printf("\n%*s", COLUMN, "");
+    else
+        printf("%*s", COLUMN - n, "");
+    wrap(text, COLUMN, COLUMN);
 }
 
 /* Prints usage and all options of a command in 80 columns. */
@@ -183,17 +152,12 @@ static const struct value_table {
     {"skip", op_at},
 };
 
-static const struct value_table *table_of(const struct qc_option_info *i)
-{
-    for (size_t k = 0; k < sizeof value_tables / sizeof *value_tables; k++)
-        if (strcmp(i->name, value_tables[k].option) == 0) return &value_tables[k];
-    return NULL;
-}
-
 /* Prints the values of an option that are known, between two texts. Returns false and prints nothing if none are. */
 static bool values_of(const struct qc_option_info *i, const char *before, const char *after)
 {
-    const struct value_table *t = i->choices ? NULL : table_of(i);
+    const struct value_table *t = NULL;
+    for (size_t k = 0; !i->choices && !t && k < sizeof value_tables / sizeof *value_tables; k++)
+        if (strcmp(i->name, value_tables[k].option) == 0) t = &value_tables[k];
     if (!i->choices && !t) return false;
     const char *word, *separator = "";
     fputs(before, stdout);
@@ -250,27 +214,6 @@ static void bash_words(void)
     }
 }
 
-static void zsh_option(unsigned k)
-{
-    const struct qc_option_info *i = option_of(k);
-    const char letter = letter_of(k);
-    bool repeat = i->kind == QC_KIND_LIST || i->kind == QC_KIND_BY_NAME;
-    printf("                '%s--%s%s[", repeat ? "*" : "", i->name, i->argument ? i->bare ? "=-" : "=" : "");
-    quoted(i->help, "[]:\\");
-    putchar(']');
-    if (i->argument) {
-        fputs(i->bare ? "::" : ":", stdout);
-        quoted(i->name, "[]:\\");
-        putchar(':');
-        if (!values_of(i, "(", ")")) fputs(takes_file(i) ? "_files" : " ", stdout);
-    }
-    fputs("' \\\n", stdout);
-    if (!letter) return;
-    printf("                '-%c%s[", letter, i->argument ? "+" : "");
-    quoted(i->help, "[]:\\");
-    printf("]%s' \\\n", i->argument ? ":file:_files" : "");
-}
-
 static void zsh_commands(void)
 {
     for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) {
@@ -284,8 +227,25 @@ static void zsh_options(void)
 {
     for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) {
         printf("        %s)\n            _arguments \\\n", command_of(c));
-        for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++)
-            if (commands_of(k) & 1u << c) zsh_option(k);
+        for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
+            const struct qc_option_info *i = option_of(k);
+            const bool repeat = i->kind == QC_KIND_LIST || i->kind == QC_KIND_BY_NAME;
+            if (!(commands_of(k) & 1u << c)) continue;
+            printf("                '%s--%s%s[", repeat ? "*" : "", i->name, i->argument ? i->bare ? "=-" : "=" : "");
+            quoted(i->help, "[]:\\");
+            putchar(']');
+            if (i->argument) {
+                fputs(i->bare ? "::" : ":", stdout);
+                quoted(i->name, "[]:\\");
+                putchar(':');
+                if (!values_of(i, "(", ")")) fputs(takes_file(i) ? "_files" : " ", stdout);
+            }
+            fputs("' \\\n", stdout);
+            if (!letter_of(k)) continue;
+            printf("                '-%c%s[", letter_of(k), i->argument ? "+" : "");
+            quoted(i->help, "[]:\\");
+            printf("]%s' \\\n", i->argument ? ":file:_files" : "");
+        }
         if (c == QC_COMMAND_list) {
             fputs("                '*:table:(list ", stdout);
             choices(qc_command_info(QC_COMMAND_list)->operands, " ");
@@ -445,7 +405,19 @@ bool qc_cmd_help(const struct qc_cli_options *o, struct qc_status *st)
         return true;
     }
     if (o->operands.count == 0) {
-        help_overview();
+        /* one screen: at most 24 lines of 80 columns */
+        static const unsigned common[] = {QC_OPTION_DATA, QC_OPTION_METHOD, QC_OPTION_EVAL, QC_OPTION_OUTPUT};
+        printf("Quantizes neural networks: fp32 ONNX model + samples -> int8 ONNX + report.\n");
+        heading("Usage");
+        printf("  qcalib --data calib.h5 [--method kl] model.onnx\n  qcalib COMMAND [OPTION...] FILE...\n");
+        heading("Commands");
+        for (unsigned k = 0; k < QC_CLI_COMMAND_COUNT; k++) {
+            printf("  %-16s", command_of(k));
+            wrap(qc_command_info(k)->summary, 18, 18);
+        }
+        heading("Common options");
+        for (size_t k = 0; k < sizeof common / sizeof *common; k++) option_row(common[k], QC_COMMAND_quantize);
+        printf("'qcalib help COMMAND' shows its options; 'man qcalib' is the full manual.\n");
         return true;
     }
     if (!qc_command_find(&c, o->operands.items[0])) {

@@ -246,7 +246,7 @@ bool qc_cmd_inspect(const struct qc_cli_options *o, struct qc_status *st)
         if (strcmp(kind, "statistics") == 0) print_statistics(v, o->verbose);
         if (strcmp(kind, "report") == 0) print_report(v);
     }
-    if (ok) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+    if (ok) qc_warnings_print(w, o);
     qc_json_free(v);
     qc_warnings_free(w);
     return ok;

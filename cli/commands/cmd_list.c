@@ -48,24 +48,17 @@ static bool add_item(struct table *t, struct qc_status *st, const char *a, const
     return add_all(t, st, a, b, c, NULL, NULL);
 }
 
-static const char *affine_text(enum qc_affine_behaviour a)
-{
-    switch (a) {
-    case QC_AFFINE_NONE: return "float";
-    case QC_AFFINE_KEEP: return "keeps parameters";
-    case QC_AFFINE_BOUND: return "clamp, keeps parameters";
-    case QC_AFFINE_JOIN: return "joins inputs of the same parameters";
-    case QC_AFFINE_MERGE: return "integers to new parameters";
-    case QC_AFFINE_PRODUCT: return "int32 accumulator";
-    }
-    return "";
-}
-
 static bool list_ops(struct table *t, struct qc_status *st)
 {
+    static const char *const affine[] = {[QC_AFFINE_NONE] = "float",
+                                         [QC_AFFINE_KEEP] = "keeps parameters",
+                                         [QC_AFFINE_BOUND] = "clamp, keeps parameters",
+                                         [QC_AFFINE_JOIN] = "joins inputs of the same parameters",
+                                         [QC_AFFINE_MERGE] = "integers to new parameters",
+                                         [QC_AFFINE_PRODUCT] = "int32 accumulator"};
     for (unsigned op = QC_OP_INVALID + 1; op < QC_OP_COUNT; op++) {
         const struct qc_op_info *i = qc_op_info((enum qc_op)op);
-        if (*i->onnx && !add_item(t, st, i->onnx, affine_text(i->affine), NULL)) return false;
+        if (*i->onnx && !add_item(t, st, i->onnx, affine[i->affine], NULL)) return false;
     }
     return true;
 }
@@ -221,18 +214,6 @@ static const struct {
 };
 enum { TABLES = sizeof tables / sizeof *tables };
 
-static bool print_list_json(const struct table *t, struct qc_status *st)
-{
-    struct qc_json *root = qc_json_object(), *rows = qc_json_array();
-    for (size_t r = 0; r < t->count; r++) {
-        struct qc_json *row = qc_json_object();
-        for (size_t c = 0; c < t->columns; c++) qc_json_set(row, t->keys[c], qc_json_string(t->cells[r * COLUMNS + c]));
-        qc_json_add(rows, row);
-    }
-    qc_json_set(root, t->name, rows);
-    return qc_print_json(root, st);
-}
-
 bool qc_cmd_list(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct table t = {.arena = o->job.arena, .plugins = &o->job.method.plugins, .name = o->operands.items[0]};
@@ -243,7 +224,17 @@ bool qc_cmd_list(const struct qc_cli_options *o, struct qc_status *st)
         t.keys = tables[i].keys;
         while (t.columns < COLUMNS && t.keys[t.columns]) t.columns++;
         if (!tables[i].list(&t, st)) return false;
-        if (o->json) return print_list_json(&t, st);
+        if (o->json) {
+            struct qc_json *root = qc_json_object(), *rows = qc_json_array();
+            for (size_t r = 0; r < t.count; r++) {
+                struct qc_json *row = qc_json_object();
+                for (size_t c = 0; c < t.columns; c++)
+                    qc_json_set(row, t.keys[c], qc_json_string(t.cells[r * COLUMNS + c]));
+                qc_json_add(rows, row);
+            }
+            qc_json_set(root, t.name, rows);
+            return qc_print_json(root, st);
+        }
         size_t width[COLUMNS] = {0};
         for (size_t c = 0; c < t.columns; c++) {
             width[c] = strlen(t.keys[c]);

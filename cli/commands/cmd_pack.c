@@ -36,43 +36,38 @@ static bool report_packed(size_t rows, const struct qc_cli_options *o, const str
     return true;
 }
 
-/* Packs with the data options, for the inputs of --model. */
-static bool pack(size_t *rows, const struct qc_cli_options *o, struct qc_progress *bar, struct qc_warnings *w,
-                 struct qc_status *st)
+bool qc_cmd_pack(const struct qc_cli_options *o, struct qc_status *st)
 {
+    struct qc_progress *bar = NULL;
+    struct qc_warnings *w = NULL;
+    struct qc_file_list outputs;
     struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
     struct qc_data_shaping shaping;
     struct qc_model model = {.path = NULL};
     struct qc_pack what = {.paths = o->operands.items,
                            .count = o->operands.count,
                            .options = &options,
-                           .progress = qc_progress_step,
-                           .progress_user = bar};
-    bool ok = qc_model_data_options(&options, &shaping, &o->job, w, o->job.arena, st);
+                           .progress = qc_progress_step};
+    size_t rows = 0;
+    if (!o->output) return qc_fail(st, QC_USAGE, "pack needs -o FILE for the result; see 'qcalib help pack'");
+    bool ok = qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) && qc_output_check(o->output, st) &&
+              qc_warnings_new(&w, st) && qc_progress_bar_new(&bar, o, st) &&
+              qc_model_data_options(&options, &shaping, &o->job, w, o->job.arena, st);
+    what.progress_user = bar;
     options.labels = o->labels;
-    if (ok && o->model) {
+    if (ok && o->model) { /* only its inputs are packed */
         ok = qc_model_open(&model, &(struct qc_model_source){.file = o->model}, &o->job, w, st) &&
              (what.inputs = qc_stream_specs(model.graph, o->job.arena, st));
         if (ok) what.input_count = model.graph->input_count;
     }
-    qc_progress_phase(bar, "packing");
-    ok = ok && qc_pack_write(rows, o->output, &what, st);
-    qc_progress_end(bar);
+    if (ok) {
+        qc_progress_phase(bar, "packing");
+        ok = qc_pack_write(&rows, o->output, &what, st);
+        qc_progress_end(bar);
+    }
     qc_model_close(&model);
-    return ok;
-}
-
-bool qc_cmd_pack(const struct qc_cli_options *o, struct qc_status *st)
-{
-    struct qc_progress *bar = NULL;
-    struct qc_warnings *w = NULL;
-    struct qc_file_list outputs;
-    size_t rows = 0;
-    if (!o->output) return qc_fail(st, QC_USAGE, "pack needs -o FILE for the result; see 'qcalib help pack'");
-    bool ok = qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) && qc_output_check(o->output, st) &&
-              qc_warnings_new(&w, st) && qc_progress_bar_new(&bar, o, st) && pack(&rows, o, bar, w, st) &&
-              report_packed(rows, o, w, st);
-    if (w && !o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+    ok = ok && report_packed(rows, o, w, st);
+    qc_warnings_print(w, o);
     qc_warnings_free(w);
     qc_progress_bar_free(bar);
     return ok;

@@ -110,30 +110,6 @@ static bool name_outputs(struct outputs *out, const struct qc_cli_options *o, st
     return out->folder != NULL;
 }
 
-/* Checks before the work begins that the files and the report's folder can be created and written. */
-static bool check_outputs(const struct outputs *to, struct qc_arena *a, struct qc_status *st)
-{
-    const char *folder = to->folder;
-    struct stat s;
-    for (size_t i = 0; i < to->count; i++)
-        if (!qc_output_check(to->models[i], st)) return false;
-    if (to->placement && !qc_output_check(to->placement, st)) return false;
-    if (!folder) return true;
-    if (stat(folder, &s) == 0) {
-        const char *file = qc_arena_printf(a, st, "%s/report.json", folder);
-        return file && qc_output_check(file, st);
-    }
-    return qc_output_check(folder, st);
-}
-
-/* *out: the folder of the output, which needs free space in any case. */
-static bool scratch_folder(const char **out, const struct qc_cli_options *o, struct qc_status *st)
-{
-    const char *slash = o->output ? strrchr(o->output, '/') : NULL;
-    *out = slash ? qc_arena_strndup(o->job.arena, o->output, (size_t)(slash - o->output) + 1, st) : NULL;
-    return !slash || *out;
-}
-
 /* Adds the models that were written to the error message. */
 static bool tell_written(const struct outputs *to, size_t count, struct qc_status *st)
 {
@@ -144,33 +120,6 @@ static bool tell_written(const struct outputs *to, size_t count, struct qc_statu
     return count ? qc_where(st, "%s %s written, the rest is not", names, count == 1 ? "is" : "are") : false;
 }
 
-/* Writes a configuration for the next job, unless nothing is quantized, which no job would accept. */
-static bool write_placement(const struct qc_json *record, const struct outputs *to, struct qc_status *st)
-{
-    const struct qc_json *placement = qc_json_find(record, "timing.benchmark.placement");
-    QC_FREED char *text = placement ? qc_json_print(placement, 2) : NULL;
-    if (!placement) return true;
-    return text ? qc_file_write(to->placement, text, strlen(text), st) : qc_fail_memory(st, 1);
-}
-
-static bool report_job(struct qc_job *j, const struct outputs *to, size_t written, const struct qc_cli_options *o,
-                       struct qc_status *st)
-{
-    const char *folder = to->folder;
-    struct qc_json *json = NULL;
-    if (!qc_job_record(&json, j, st)) return false;
-    const struct qc_json *latency = qc_json_find(json, "timing.benchmark");
-    bool ok = (!written || write_placement(json, to, st)) && (!folder || qc_job_write_report(j, json, folder, st));
-    if (!ok) tell_written(to, written, st);
-    if (ok && !o->quiet && !o->json && (ok = qc_print_summary(json, folder != NULL, st))) {
-        if (folder) qc_say("report      %s\n", folder);
-        if (latency && !(qc_json_find_number(latency, "all_float") > 0)) qc_say("placement   %s\n", to->placement);
-    }
-    if (o->json && ok) return qc_print_json(json, st);
-    qc_json_free(json);
-    return ok;
-}
-
 /* Writes the model files first, so that a report never names files that do not exist. */
 static bool write_files(struct qc_job *j, const struct outputs *to, const struct qc_cli_options *o,
                         struct qc_status *st)
@@ -178,19 +127,39 @@ static bool write_files(struct qc_job *j, const struct outputs *to, const struct
     struct qc_status demand = QC_STATUS_INIT;
     bool models;
     const bool met = qc_job_check_demand(&models, j, &demand);
+    const char *folder = to->folder;
+    struct qc_json *json = NULL;
     if (!qc_interrupt_check(st)) return false;
     for (size_t i = 0; models && i < to->count; i++)
         if (!qc_job_write(j, i, to->models[i], st)) return tell_written(to, i, st);
-    if (!report_job(j, to, models ? to->count : 0, o, st)) return false;
-    if (!met) *st = demand;
-    return met;
+    if (!qc_job_record(&json, j, st)) return false;
+    /* A configuration for the next job, unless nothing is quantized, which no job would accept. */
+    const struct qc_json *latency = qc_json_find(json, "timing.benchmark"),
+                         *placement = models ? qc_json_find(latency, "placement") : NULL;
+    QC_FREED char *text = placement ? qc_json_print(placement, 2) : NULL;
+    bool ok = !placement || (text ? qc_file_write(to->placement, text, strlen(text), st) : qc_fail_memory(st, 1));
+    ok = ok && (!folder || qc_job_write_report(j, json, folder, st));
+    if (!ok) tell_written(to, models ? to->count : 0, st);
+    if (ok && !o->quiet && !o->json && (ok = qc_print_summary(json, folder != NULL, st))) {
+        if (folder) qc_say("report      %s\n", folder);
+        if (latency && !(qc_json_find_number(latency, "all_float") > 0)) qc_say("placement   %s\n", to->placement);
+    }
+    if (ok && o->json)
+        ok = qc_print_json(json, st);
+    else
+        qc_json_free(json);
+    if (ok && !met) *st = demand;
+    return ok && met;
 }
 
-/* Names the given output files for commands that the report proposes. */
-static bool output_words(struct qc_job_inputs *in, const struct qc_cli_options *o, struct qc_status *st)
+/* Names the given output files for commands that the report proposes. Temporary files go into the folder of the output,
+   which needs free space in any case. */
+static bool name_outputs_of_job(struct qc_job_inputs *in, const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_arena *a = o->job.arena;
     struct qc_text_list words = {.count = 0};
+    const char *slash = o->output ? strrchr(o->output, '/') : NULL;
+    if (slash && !(in->scratch = qc_arena_strndup(a, o->output, (size_t)(slash - o->output) + 1, st))) return false;
     const char *output = o->output ? qc_arena_printf(a, st, "--output=%s", o->output) : NULL,
                *report = !o->report    ? NULL
                          : !*o->report ? "--no-report"
@@ -212,16 +181,24 @@ bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
     struct outputs to = {0};
     struct qc_file_list outputs = {0};
     in.team = o->team;
-    bool ok = dump_check(o, st) && output_words(&in, o, st) && scratch_folder(&in.scratch, o, st) &&
-              qc_progress_bar_new(&bar, o, st) && name_outputs(&to, o, st) &&
-              qc_outputs_apart(&outputs, to.models, to.count, to.folder, o, st);
+    bool ok = dump_check(o, st) && name_outputs_of_job(&in, o, st) && qc_progress_bar_new(&bar, o, st) &&
+              name_outputs(&to, o, st) && qc_outputs_apart(&outputs, to.models, to.count, to.folder, o, st);
     listener.progress = bar;
     in.model.outputs = outputs.items;
     in.model.output_count = outputs.count;
-    ok = ok && qc_job_new(&j, &o->job, &in, &listener, st) && check_outputs(&to, o->job.arena, st) &&
-         qc_job_run(j, st) && write_files(j, &to, o, st);
+    ok = ok && qc_job_new(&j, &o->job, &in, &listener, st);
+    /* Check before the work begins that the files and the report's folder can be created and written. */
+    for (size_t i = 0; ok && i < to.count; i++) ok = qc_output_check(to.models[i], st);
+    ok = ok && (!to.placement || qc_output_check(to.placement, st));
+    if (ok && to.folder) {
+        struct stat s;
+        const char *file =
+            stat(to.folder, &s) != 0 ? to.folder : qc_arena_printf(o->job.arena, st, "%s/report.json", to.folder);
+        ok = file && qc_output_check(file, st);
+    }
+    ok = ok && qc_job_run(j, st) && write_files(j, &to, o, st);
     if (ok) qc_job_done(j);
-    if (j && !o->quiet) qc_warnings_print(qc_job_warnings(j), o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+    if (j) qc_warnings_print(qc_job_warnings(j), o);
     qc_job_free(j);
     qc_progress_bar_free(bar);
     return ok;

@@ -34,9 +34,11 @@ static bool store_output(void *user, const struct qc_unit *at, struct qc_runner 
     return true;
 }
 
-static bool open_writer(struct job *j, struct qc_status *st)
+/* Runs all samples and writes their outputs. */
+static bool stream(struct job *j, struct qc_status *st)
 {
     const struct qc_graph *g = j->run.model.graph;
+    if (!qc_model_run_plan(&j->run, &j->settings, j->arena, st)) return false;
     struct qc_writer_output *outputs = QC_NEW_ARRAY(j->arena, struct qc_writer_output, g->output_count, st);
     j->types = QC_NEW_ARRAY(j->arena, enum qc_dtype, g->output_count, st);
     if (!outputs || !j->types) return false;
@@ -45,12 +47,7 @@ static bool open_writer(struct job *j, struct qc_status *st)
         outputs[k].dtype = qc_value(g, g->outputs[k].value)->type.dtype;
     }
     return qc_writer_open(&j->writer, j->o->output, outputs, g->output_count, qc_dataset_batch(j->run.data),
-                          j->o->compress, st);
-}
-
-static bool stream(struct job *j, struct qc_status *st)
-{
-    return qc_model_run_plan(&j->run, &j->settings, j->arena, st) && open_writer(j, st) &&
+                          j->o->compress, st) &&
            qc_model_run_units(&j->run, store_output, j, j->settings.plan.accumulator.bits, j->progress, j->warnings,
                               st) &&
            qc_writer_commit(j->writer, st);
@@ -84,25 +81,23 @@ static bool print_run_json(const struct job *j, struct qc_status *st)
 bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct job j = {.o = o, .arena = o->job.arena};
-    struct qc_file_list outputs;
-    bool ok = false;
+    struct qc_file_list outputs = {0};
     if (!o->job.data.file) return qc_fail(st, QC_USAGE, "run needs --data FILE; see 'qcalib help run'");
     if (!o->output) return qc_fail(st, QC_USAGE, "run needs -o FILE for the results; see 'qcalib help run'");
-    if (!qc_settings_of(&j.settings, &o->job, NULL, st) || !qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) ||
-        !qc_output_check(o->output, st) || !qc_warnings_new(&j.warnings, st) ||
-        !qc_progress_bar_new(&j.progress, o, st))
-        goto out;
+    bool ok = qc_settings_of(&j.settings, &o->job, NULL, st) &&
+              qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) && qc_output_check(o->output, st) &&
+              qc_warnings_new(&j.warnings, st) && qc_progress_bar_new(&j.progress, o, st);
     const struct qc_model_source model = {.file = o->operands.items[0],
                                           .outputs = outputs.items,
                                           .output_count = outputs.count};
-    if (!qc_model_run_open(&j.run, &model, &(struct qc_data_source){.file = o->job.data.file}, QC_USE_INPUTS, &o->job,
-                           j.warnings, st) ||
-        !stream(&j, st))
-        goto out;
-    ok = true;
-    if (o->json)
+    ok = ok &&
+         qc_model_run_open(&j.run, &model, &(struct qc_data_source){.file = o->job.data.file}, QC_USE_INPUTS, &o->job,
+                           j.warnings, st) &&
+         stream(&j, st);
+    const bool ran = ok;
+    if (ok && o->json)
         ok = print_run_json(&j, st);
-    else if (!o->quiet) {
+    else if (ok && !o->quiet) {
         enum { LISTED = 8 };
         const struct qc_graph *g = j.run.model.graph;
         size_t samples = qc_dataset_samples(j.run.data);
@@ -118,8 +113,7 @@ bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
                (double)samples / (j.run.seconds > 0 ? j.run.seconds : 1e-9), j.run.workers, qc_plural(j.run.workers));
         qc_say("wrote    %s\n", j.o->output);
     }
-    if (!o->quiet) qc_warnings_print(j.warnings, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
-out:
+    if (ran) qc_warnings_print(j.warnings, o);
     qc_writer_free(j.writer);
     qc_model_run_close(&j.run);
     qc_progress_bar_free(j.progress);

@@ -22,11 +22,6 @@ struct words {
     struct qc_text_list operands;
 };
 
-static const char *see(const struct qc_cli_options *o)
-{
-    return o->command_given ? qc_command_info(o->command)->name : "quantize";
-}
-
 static bool find_long(unsigned *out, const char *name, size_t length)
 {
     for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
@@ -229,15 +224,16 @@ static bool configure(struct qc_cli_options *o, const struct words *w, struct qc
 
 static bool apply_options(struct qc_cli_options *o, const struct words *w, struct qc_status *st)
 {
+    const char *see = o->command_given ? qc_command_info(o->command)->name : "quantize";
     for (size_t k = 0; k < w->count; k++) {
         const struct qc_option_info *i = qc_cli_option_info(w->given[k].option);
         if (!takes(o, w->given[k].option))
             return qc_fail(st, QC_USAGE, "%s has no option --%s; see 'qcalib help %s'",
-                           qc_command_info(o->command)->name, i->name, see(o));
+                           qc_command_info(o->command)->name, i->name, see);
         if (!set(o, w->given[k].option, w->given[k].value, st)) {
             if (st->code != QC_USAGE) return false;
             size_t used = strlen(st->message);
-            qc_text(st->message + used, (unsigned)(sizeof st->message - used), "; see 'qcalib help %s'", see(o));
+            qc_text(st->message + used, (unsigned)(sizeof st->message - used), "; see 'qcalib help %s'", see);
             return false;
         }
     }

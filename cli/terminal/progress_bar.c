@@ -16,19 +16,16 @@
 /* Signal handlers can only use globals. */
 static volatile sig_atomic_t signals, waiting;
 
-static void leave(void)
-{
-    static const char text[] = "qcalib: interrupted\n";
-    qc_output_remove_all();
-    ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
-    (void)ignored;
-    _exit(QC_INTERRUPTED);
-}
-
 static void on_signal(int number)
 {
+    static const char text[] = "qcalib: interrupted\n";
     int saved = errno;
-    if (number == SIGALRM || signals) leave();
+    if (number == SIGALRM || signals) {
+        qc_output_remove_all();
+        ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+        (void)ignored;
+        _exit(QC_INTERRUPTED);
+    }
     signals = 1;
     if (!waiting) alarm(1); /* for work that does not poll */
     errno = saved;

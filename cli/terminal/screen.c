@@ -81,10 +81,10 @@ void qc_warning_print(const char *text)
     qc_print(stderr, " %s\n", text);
 }
 
-void qc_warnings_print(const struct qc_warnings *w, enum qc_warnings_length length)
+void qc_warnings_print(const struct qc_warnings *w, const struct qc_cli_options *o)
 {
-    const size_t count = qc_warnings_count(w);
-    size_t shown = length == QC_WARNINGS_ALL || count <= SHOWN ? count : SHOWN - 1;
+    const size_t count = w && !o->quiet ? qc_warnings_count(w) : 0;
+    const size_t shown = o->verbose || count <= SHOWN ? count : SHOWN - 1;
     for (size_t i = 0; i < shown; i++) {
         begin_warning();
         qc_print(stderr, " %s", qc_warnings_text(w, i));

@@ -30,13 +30,12 @@ bool qc_print_json(struct qc_json *v, struct qc_status *st);
    "| head", is no error. */
 bool qc_screen_finish(struct qc_status *st);
 
-/* Prints "qcalib: warning: TEXT (17 times)" to standard error, at most 20 lines; all if verbose. */
-enum qc_warnings_length { QC_WARNINGS_SOME, QC_WARNINGS_ALL };
-
 /* Prints one warning about the command line alone. */
 void qc_warning_print(const char *text);
 
-void qc_warnings_print(const struct qc_warnings *w, enum qc_warnings_length length);
+/* Prints "qcalib: warning: TEXT (17 times)" to standard error, at most 20 lines: all with -v, none with --quiet.
+   NULL-safe. */
+void qc_warnings_print(const struct qc_warnings *w, const struct qc_cli_options *o);
 
 /* SIGINT, SIGTERM and SIGHUP: the first asks the running work to stop. The work polls for it and ends with code 130
    without leaving files behind. A second signal, or 1 s without a poll, removes unfinished files and exits from the

@@ -60,8 +60,9 @@ static const char *psnr_or(const struct qc_json *r, const char *psnr, const char
 
 /* ---- What was quantized ---- */
 
-static void print_data(FILE *f, const struct qc_json *r, bool with_report)
+static void print_model(FILE *f, const struct qc_json *r, bool with_report)
 {
+    qc_print(f, "model       %s (%s)\n", text(r, "model.file"), QC_BYTES(count(r, "model.bytes")));
     if (text(r, "data.file"))
         qc_print(f, "data        %s: %zu of %zu samples\n", text(r, "data.file"), count(r, "data.samples"),
                  count(r, "data.samples_in_file"));
@@ -102,18 +103,8 @@ static void print_quantized(FILE *f, const struct qc_json *r)
              floats, floats == 1 ? "s" : "");
 }
 
-/* Points to the option that stores weights of recurrent operators in integers. */
-static void print_recurrent(FILE *f, const struct qc_json *r)
-{
-    const struct qc_json *o = qc_json_find(r, "recurrent_in_float");
-    if (!o || is(r, "options.prefer", "size")) return;
-    qc_print(f,
-             "            the weights of %zu %s are %.0f %% of all, and stay in float; --prefer size stores them in "
-             "integers\n",
-             count(o, "operators"), text(o, "op"), 100 * number_record(o, "weight_share"));
-}
-
-/* Prints one line for each reason: "4 Softmax, 2 Reshape: no pattern matches". */
+/* Prints one line for each reason: "4 Softmax, 2 Reshape: no pattern matches". Points to the option that stores weights
+   of recurrent operators in integers. */
 static void print_float_ops(FILE *f, const struct qc_json *r, bool with_report)
 {
     size_t kinds = 0, printed = 0;
@@ -148,6 +139,13 @@ static void print_float_ops(FILE *f, const struct qc_json *r, bool with_report)
     const size_t all = count_of(r, "float_ops");
     if (printed < all)
         qc_print(f, "            float: %zu more, see %s\n", all - printed, with_report ? "the report" : "--json");
+    const struct qc_json *o = qc_json_find(r, "recurrent_in_float");
+    if (o && !is(r, "options.prefer", "size"))
+        qc_print(
+            f,
+            "            the weights of %zu %s are %.0f %% of all, and stay in float; --prefer size stores them in "
+            "integers\n",
+            count(o, "operators"), text(o, "op"), 100 * number_record(o, "weight_share"));
 }
 
 static void print_kernels(FILE *f, const struct qc_json *r)
@@ -253,40 +251,12 @@ static void print_accumulator(FILE *f, const struct qc_json *a)
 
 /* ---- What was lost ---- */
 
-/* Prints the reference of errors and accuracy. */
-static void print_reference(FILE *f, const struct qc_json *r)
-{
-    if (!text(r, "reference")) return;
-    if (count(r, "unrounded"))
-        qc_print(f, "reference   the model without the rounding of %zu of its values", count(r, "unrounded"));
-    else
-        qc_print(f, "reference   the given model, which is partly quantized");
-    if (count(r, "linear_left"))
-        qc_print(f, "; %zu QuantizeLinear and\n            DequantizeLinear stay in it", count(r, "linear_left"));
-    qc_print(f, "\n");
-}
-
 /* Returns what sets the measured samples apart from those that calibrated. */
 static const char *measured_where(const struct qc_json *r)
 {
     return is(r, "measured_on", "evaluation")       ? " of --eval"
            : is(r, "measured_on", "not calibrated") ? " that did not calibrate"
                                                     : "";
-}
-
-/* Prints the worst value that is judged in place of outputs whose rows change places. */
-static void print_before_ordering(FILE *f, const struct qc_json *r)
-{
-    const struct qc_json *worst = NULL;
-    EACH(o, r, "outputs")
-    if (!yes(o, "ordered") && !isnan(number_record(o, "sqnr_db")) &&
-        (!worst || number_record(o, "sqnr_db") < number_record(worst, "sqnr_db")))
-        worst = o;
-    qc_print(f, ": judged before its rows are put in order");
-    if (worst)
-        qc_print(f, ", at %s: SQNR %.2f dB over %zu sample%s%s", text(worst, "name"), number_record(worst, "sqnr_db"),
-                 count(r, "measured_samples"), qc_plural(count(r, "measured_samples")), measured_where(r));
-    qc_print(f, "\n");
 }
 
 static void print_output(FILE *f, const struct qc_json *r, const struct qc_json *o, const char *label)
@@ -296,9 +266,19 @@ static void print_output(FILE *f, const struct qc_json *r, const struct qc_json 
     EACH(p, o, "parts")
     if (!worst || number_record(p, "sqnr_db") == number_record(o, "sqnr_db")) worst = text(p, "name");
     qc_print(f, "%s%s", label, text(o, "name"));
-    if (yes(o, "ordered"))
-        print_before_ordering(f, r);
-    else if (strcmp(state, "measured") == 0)
+    if (yes(o, "ordered")) {
+        /* the worst value that is judged in place of outputs whose rows change places */
+        const struct qc_json *judged = NULL;
+        EACH(other, r, "outputs")
+        if (!yes(other, "ordered") && !isnan(number_record(other, "sqnr_db")) &&
+            (!judged || number_record(other, "sqnr_db") < number_record(judged, "sqnr_db")))
+            judged = other;
+        qc_print(f, ": judged before its rows are put in order");
+        if (judged)
+            qc_print(f, ", at %s: SQNR %.2f dB over %zu sample%s%s", text(judged, "name"),
+                     number_record(judged, "sqnr_db"), samples, plural, measured_where(r));
+        qc_print(f, "\n");
+    } else if (strcmp(state, "measured") == 0)
         qc_print(f, ": SQNR %.2f dB over %zu sample%s%s%s%s\n", number_record(o, "sqnr_db"), samples, plural,
                  measured_where(r), worst ? ", of its worst part, " : "", worst ? worst : "");
     else if (strcmp(state, "equal") == 0)
@@ -350,11 +330,21 @@ static void print_outputs(FILE *f, const struct qc_json *r)
     qc_print(f, ": not measured, there is no --data\n");
 }
 
+/* Prints the reference of errors and accuracy, and the accuracy. */
 static void print_accuracy(FILE *f, const struct qc_json *r)
 {
     const struct qc_json *a = qc_json_find(r, "accuracy");
     const char *real = text(r, "reference") ? "reference" : "float", *type = text(r, "network");
     const double fp32 = number_record(a, "fp32"), now = number_record(a, "int8");
+    if (text(r, "reference")) {
+        if (count(r, "unrounded"))
+            qc_print(f, "reference   the model without the rounding of %zu of its values", count(r, "unrounded"));
+        else
+            qc_print(f, "reference   the given model, which is partly quantized");
+        if (count(r, "linear_left"))
+            qc_print(f, "; %zu QuantizeLinear and\n            DequantizeLinear stay in it", count(r, "linear_left"));
+        qc_print(f, "\n");
+    }
     if (!a) return;
     if (is(a, "metric", "psnr")) {
         qc_print(f, "accuracy    PSNR %.2f dB %s, %.2f dB %s (%+.2f) on %zu samples\n", fp32, real, now, type,
@@ -433,22 +423,6 @@ static void print_effects(FILE *f, const struct qc_json *r)
 
 /* ---- What was done about it ---- */
 
-/* Prints --min-sqnr and --max-nll, and the values reached. */
-static void print_demand(FILE *f, const struct qc_json *d)
-{
-    const char *label = "demand      ";
-    const double db = number_record(d, "sqnr_db");
-    if (!isnan(number_record(d, "min_sqnr"))) {
-        qc_print(f, isnan(db) ? "%soutput %s is equal" : "%soutput %s has %.2f dB", label, text(d, "output"), db);
-        qc_print(f, " on %zu samples of %s; required: %g%s\n", count(d, "samples"), text(d, "file"),
-                 number_record(d, "min_sqnr"), isnan(db) ? " dB" : "");
-        label = "            ";
-    }
-    if (!isnan(number_record(d, "max_nll")))
-        qc_print(f, "%snll %.4f nats; required: at most %g\n", label, number_record(d, "nll"),
-                 number_record(d, "max_nll"));
-}
-
 /* Prints what a step reaches, and its estimated latency. */
 static void print_reached(FILE *f, const struct qc_json *r, const struct qc_json *s)
 {
@@ -466,12 +440,24 @@ static void print_reached(FILE *f, const struct qc_json *r, const struct qc_json
         qc_print(f, " at %.0f %% of the float latency", 100 * latency);
 }
 
-/* Prints the changes made to meet a demand, and the options that request the same. */
+/* Prints --min-sqnr and --max-nll with the values reached, the changes made to meet them, and the options that request
+   the same. */
 static void print_fallback(FILE *f, const struct qc_json *r, bool with_report)
 {
     enum { OPTIONS = 16 };
-    const struct qc_json *b = qc_json_find(r, "fallback");
+    const struct qc_json *b = qc_json_find(r, "fallback"), *d = qc_json_find(r, "demand");
     const size_t steps = count_of(b, "steps"), options = count_of(b, "options");
+    const double db = number_record(d, "sqnr_db");
+    const bool with_sqnr = !isnan(number_record(d, "min_sqnr"));
+    if (with_sqnr) {
+        qc_print(f, isnan(db) ? "demand      output %s is equal" : "demand      output %s has %.2f dB",
+                 text(d, "output"), db);
+        qc_print(f, " on %zu samples of %s; required: %g%s\n", count(d, "samples"), text(d, "file"),
+                 number_record(d, "min_sqnr"), isnan(db) ? " dB" : "");
+    }
+    if (!isnan(number_record(d, "max_nll")))
+        qc_print(f, "%snll %.4f nats; required: at most %g\n", with_sqnr ? "            " : "demand      ",
+                 number_record(d, "nll"), number_record(d, "max_nll"));
     const struct qc_json *first = qc_json_at(qc_json_get(b, "steps"), 0);
     EACH(s, b, "steps")
     {
@@ -497,31 +483,32 @@ static void print_fallback(FILE *f, const struct qc_json *r, bool with_report)
     }
 }
 
-/* Prints the estimated latency on each kind of processor. */
-static void print_estimate(FILE *f, const struct qc_json *r)
+/* Prints the measured latency, or else the estimated one on each kind of processor. */
+static void print_latency(FILE *f, const struct qc_json *r)
 {
-    const struct qc_json *on = qc_json_find(r, "cost.processors");
-    if (!isfinite(number_record(r, "cost.latency")) || !yes(r, "processors.estimated")) return;
-    qc_print(f, "latency     ");
-    for (size_t i = 0; i < qc_json_size(on); i++)
-        qc_print(f, "%s%.0f %%%s on %s", i ? ", " : "", 100 * qc_json_value(qc_json_at(on, i)),
-                 i ? "" : " of the float model's", qc_json_key(on, i));
-    qc_print(f, " (estimated)\n");
+    const struct qc_json *l = qc_json_find(r, "timing.benchmark"), *on = qc_json_find(r, "cost.processors");
+    if (l) {
+        size_t kept = 0;
+        EACH(c, l, "changes") kept += yes(c, "kept");
+        qc_print(f, "latency     %.3g ms: ", number_record(l, "best_ms"));
+        if (!isnan(number_record(l, "float_ms"))) qc_print(f, "float %.3g, ", number_record(l, "float_ms"));
+        qc_print(f, "default %.3g, all integers %.3g; %zu of %zu changes kept\n", number_record(l, "default_ms"),
+                 number_record(l, "integers_ms"), kept, count_of(l, "changes"));
+        if (yes(l, "reverted")) qc_print(f, "            no gain over the default placement, which is written\n");
+        if (yes(l, "all_float")) qc_print(f, "            nothing is quantized: no placement is faster than float\n");
+    } else if (isfinite(number_record(r, "cost.latency")) && yes(r, "processors.estimated")) {
+        qc_print(f, "latency     ");
+        for (size_t i = 0; i < qc_json_size(on); i++)
+            qc_print(f, "%s%.0f %%%s on %s", i ? ", " : "", 100 * qc_json_value(qc_json_at(on, i)),
+                     i ? "" : " of the float model's", qc_json_key(on, i));
+        qc_print(f, " (estimated)\n");
+    }
 }
 
 static void print_idea(FILE *f, const struct qc_json *idea)
 {
     qc_print(f, "%s%s%s", text(idea, "action"), text(idea, "node") ? ": " : "",
              text(idea, "node") ? text(idea, "node") : "");
-}
-
-/* Prints what advice costs at run time, relative to the written file. */
-static void print_price(FILE *f, const struct qc_json *r, const struct qc_json *advice)
-{
-    const double latency = number_record(advice, "cost.latency") / number_record(r, "cost.latency"),
-                 bytes = 100 * (number_record(advice, "cost.bytes") / number_record(r, "cost.bytes") - 1);
-    if (isfinite(latency) && yes(r, "processors.estimated")) qc_print(f, ", %.2f x the latency (estimated)", latency);
-    qc_print(f, ", %s%.0f %% bytes", bytes <= -0.5 ? "-" : "+", fabs(bytes));
 }
 
 /* Returns the worst output whose SQNR, as it is printed, advice changes; NULL: none. */
@@ -553,7 +540,12 @@ static void print_advice(FILE *f, const struct qc_json *r, bool with_report)
             qc_print(f, ", PSNR %.2f dB", accuracy);
         else if (isfinite(accuracy))
             qc_print(f, ", top-1 %.2f %%", 100 * accuracy);
-        print_price(f, r, a);
+        /* the cost at run time, relative to the written file */
+        const double latency = number_record(a, "cost.latency") / number_record(r, "cost.latency"),
+                     bytes = 100 * (number_record(a, "cost.bytes") / number_record(r, "cost.bytes") - 1);
+        if (isfinite(latency) && yes(r, "processors.estimated"))
+            qc_print(f, ", %.2f x the latency (estimated)", latency);
+        qc_print(f, ", %s%.0f %% bytes", bytes <= -0.5 ? "-" : "+", fabs(bytes));
         if (with_report && qc_json_size(list) > 1)
             qc_print(f, "; the report has %zu more idea%s", qc_json_size(list) - 1, qc_plural(qc_json_size(list) - 1));
         qc_print(f, "\n            %s\n", text(a, "shell"));
@@ -595,47 +587,19 @@ static void print_times(FILE *f, const struct qc_json *r)
     fputc('\n', f);
 }
 
-static void print_files(FILE *f, const struct qc_json *r)
-{
-    const char *label = "written     ";
-    EACH(file, r, "files")
-    {
-        const size_t bytes = count(file, "bytes"), beside = count(file, "data_bytes"), model = count(r, "model.bytes");
-        qc_print(f, "%s%s (%s%s)\n", label, text(file, "file"), QC_BYTES(bytes - beside),
-                 model && bytes > model ? ", larger than the model" : "");
-        label = "            ";
-        if (beside) qc_print(f, "%s%s (%s)\n", label, text(file, "data"), QC_BYTES(beside));
-    }
-}
-
 static void print_all(FILE *f, const struct qc_json *r, bool with_report)
 {
-    qc_print(f, "model       %s (%s)\n", text(r, "model.file"), QC_BYTES(count(r, "model.bytes")));
-    print_data(f, r, with_report);
+    print_model(f, r, with_report);
     print_quantized(f, r);
     print_float_ops(f, r, with_report);
-    print_recurrent(f, r);
     print_kernels(f, r);
     print_trial(f, r);
     print_channels(f, r);
     if (qc_json_find(r, "accumulator")) print_accumulator(f, qc_json_find(r, "accumulator"));
-    print_reference(f, r);
     print_accuracy(f, r);
     print_outputs(f, r);
-    if (qc_json_find(r, "timing.benchmark")) {
-        const struct qc_json *l = qc_json_find(r, "timing.benchmark");
-        size_t kept = 0;
-        EACH(c, l, "changes") kept += yes(c, "kept");
-        qc_print(f, "latency     %.3g ms: ", number_record(l, "best_ms"));
-        if (!isnan(number_record(l, "float_ms"))) qc_print(f, "float %.3g, ", number_record(l, "float_ms"));
-        qc_print(f, "default %.3g, all integers %.3g; %zu of %zu changes kept\n", number_record(l, "default_ms"),
-                 number_record(l, "integers_ms"), kept, count_of(l, "changes"));
-        if (yes(l, "reverted")) qc_print(f, "            no gain over the default placement, which is written\n");
-        if (yes(l, "all_float")) qc_print(f, "            nothing is quantized: no placement is faster than float\n");
-    } else
-        print_estimate(f, r);
-    if (qc_json_find(r, "demand")) print_demand(f, qc_json_find(r, "demand"));
-    if (qc_json_find(r, "fallback")) print_fallback(f, r, with_report);
+    print_latency(f, r);
+    print_fallback(f, r, with_report);
     if (qc_json_find(r, "size")) {
         /* the number of layers by bits */
         const struct qc_json *s = qc_json_find(r, "size");
@@ -665,15 +629,15 @@ static void print_all(FILE *f, const struct qc_json *r, bool with_report)
     }
     print_advice(f, r, with_report);
     print_times(f, r);
-    print_files(f, r);
-}
-
-/* Returns the columns of the terminal on standard output; SIZE_MAX if it is none. */
-static size_t columns(void)
-{
-    struct winsize w;
-    const bool known = isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 2 * INDENT;
-    return known ? w.ws_col : SIZE_MAX;
+    const char *label = "written     ";
+    EACH(file, r, "files")
+    {
+        const size_t bytes = count(file, "bytes"), beside = count(file, "data_bytes"), model = count(r, "model.bytes");
+        qc_print(f, "%s%s (%s%s)\n", label, text(file, "file"), QC_BYTES(bytes - beside),
+                 model && bytes > model ? ", larger than the model" : "");
+        label = "            ";
+        if (beside) qc_print(f, "%s%s (%s)\n", label, text(file, "data"), QC_BYTES(beside));
+    }
 }
 
 /* Returns true if a line may be broken at line[at]: a number stays with the word behind it, "->" with both numbers. */
@@ -687,26 +651,13 @@ static bool breaks(const char *line, size_t at)
     return !arrow && !(line[word] >= '0' && line[word] <= '9');
 }
 
-/* Prints a line, broken where it would be wider, and its end. A word that is too long has a line of its own. */
-static void print_wrapped(const char *line, size_t length, size_t width)
-{
-    for (size_t room = width, indent = INDENT; length > room; room = width - INDENT, indent = 0) {
-        size_t at = room;
-        while (at > indent && !breaks(line, at)) at--;
-        if (at <= indent)
-            for (at = room; at < length && !breaks(line, at);) at++;
-        if (at >= length) break;
-        printf("%.*s\n%*s", (int)at, line, INDENT, "");
-        line += at + 1;
-        length -= at + 1;
-    }
-    printf("%.*s\n", (int)length, line);
-}
-
 bool qc_print_summary(const struct qc_json *record, bool with_report, struct qc_status *st)
 {
     QC_FREED char *all = NULL;
-    size_t size, width = columns();
+    struct winsize w;
+    const bool known = isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 2 * INDENT;
+    const size_t width = known ? w.ws_col : SIZE_MAX;
+    size_t size;
     FILE *f = open_memstream(&all, &size);
     if (!f) return qc_fail_memory(st, 1);
     print_all(f, record, with_report);
@@ -714,7 +665,19 @@ bool qc_print_summary(const struct qc_json *record, bool with_report, struct qc_
     if (fclose(f) != 0 || !whole) return qc_fail_memory(st, 1);
     for (const char *line = all, *end; *line; line = end + 1) {
         end = strchr(line, '\n');
-        print_wrapped(line, (size_t)(end - line), width);
+        size_t length = (size_t)(end - line);
+        /* A wider line is broken. A word that is too long has a line of its own. */
+        for (size_t room = width, indent = INDENT; length > room; room = width - INDENT, indent = 0) {
+            size_t at = room;
+            while (at > indent && !breaks(line, at)) at--;
+            if (at <= indent)
+                for (at = room; at < length && !breaks(line, at);) at++;
+            if (at >= length) break;
+            printf("%.*s\n%*s", (int)at, line, INDENT, "");
+            line += at + 1;
+            length -= at + 1;
+        }
+        printf("%.*s\n", (int)length, line);
     }
     return true;
 }
