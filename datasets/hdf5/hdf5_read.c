@@ -92,16 +92,6 @@ static int64_t first_hole(const struct qc_h5_set *s, const hsize_t *chunk)
     return (int64_t)at[0];
 }
 
-static bool reopen_with_cache(struct qc_h5_set *s, struct qc_h5_file *f, const char *name, size_t bytes,
-                              struct qc_status *st)
-{
-    QC_H5_OWN access = H5Pcreate(H5P_DATASET_ACCESS); /* links on its path were checked before */
-    H5Pset_chunk_cache(access, 12421, bytes, 1.0);
-    H5Dclose((hid_t)s->id);
-    s->id = H5Dopen2(f->id, name, access);
-    return s->id >= 0 || qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
-}
-
 /* Sets how elements of a type are read. */
 static bool take_type(struct qc_h5_element *e, struct qc_h5_set *s, hid_t type, struct qc_status *st)
 {
@@ -155,8 +145,12 @@ static bool set_open(struct qc_h5_set *s, struct qc_h5_file *f, const char *name
         s->stored = (size_t)H5Dget_storage_size(object); /* else values may be in other data sets or files */
     count_written(&s->pieces, &s->written, dims, object, space, creation);
     s->first_unwritten = s->written >= s->pieces ? -1 : s->written ? first_hole(s, dims) : 0;
-    return look_at_storage(s, &cache, creation, qc_h5_stored_so(&element, type, (hid_t)s->memory_type), st) &&
-           reopen_with_cache(s, f, name, cache, st);
+    if (!look_at_storage(s, &cache, creation, qc_h5_stored_so(&element, type, (hid_t)s->memory_type), st)) return false;
+    QC_H5_OWN access = H5Pcreate(H5P_DATASET_ACCESS); /* links on its path were checked before */
+    H5Pset_chunk_cache(access, 12421, cache, 1.0);
+    H5Dclose((hid_t)s->id);
+    s->id = H5Dopen2(f->id, name, access);
+    return s->id >= 0 || qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
 }
 
 bool qc_h5_set_open(struct qc_h5_set *out, struct qc_h5_file *f, const char *name, struct qc_status *st)
@@ -282,11 +276,16 @@ void qc_h5_ragged_free(struct qc_h5_ragged *r)
     free(r);
 }
 
+struct member {
+    const char *text;
+    struct qc_h5_name name;
+};
+
 /* Natural order: numbers in names compare by value ("a2" before "a10"); 02 comes after 2. */
-static int natural(const char *a, const char *b)
+static int by_name(const void *left, const void *right)
 {
     static const char digits[] = "0123456789";
-    const char *x = a, *y = b;
+    const char *a = ((const struct member *)left)->text, *b = ((const struct member *)right)->text, *x = a, *y = b;
     while (*x && *y) {
         if (strchr(digits, *x) && strchr(digits, *y)) {
             x += strspn(x, "0");
@@ -304,26 +303,6 @@ static int natural(const char *a, const char *b)
         }
     }
     return *x ? 1 : *y ? -1 : strcmp(a, b);
-}
-
-struct member {
-    const char *text;
-    struct qc_h5_name name;
-};
-
-static int by_name(const void *a, const void *b)
-{
-    return natural(((const struct member *)a)->text, ((const struct member *)b)->text);
-}
-
-static bool sort_names(struct qc_h5_names *n, struct qc_status *st)
-{
-    QC_FREED struct member *all = calloc(n->count + 1, sizeof *all);
-    if (!all) return qc_fail_memory(st, n->count * sizeof *all);
-    for (size_t i = 0; i < n->count; i++) all[i] = (struct member){.text = n->text + n->list[i].at, .name = n->list[i]};
-    qsort(all, n->count, sizeof *all, by_name);
-    for (size_t i = 0; i < n->count; i++) n->list[i] = all[i].name;
-    return true;
 }
 
 static const char *name_of(const struct qc_h5_ragged *r, size_t i)
@@ -442,10 +421,16 @@ bool qc_h5_group_open(struct qc_h5_set *s, const struct qc_h5_file *f, struct qc
     if (r->names.count == 0) return qc_fail(st, QC_BAD_INPUT, "it is an empty group; it holds no samples");
     if (r->names.count > QC_DATA_LINKS_MAX)
         return qc_fail(st, QC_UNSUPPORTED, "more than %d names in one group", QC_DATA_LINKS_MAX);
-    bool ok = sort_names(&r->names, st);
-    for (size_t i = 0; ok && i < r->names.count; i++)
+    struct qc_h5_names *n = &r->names;
+    QC_FREED struct member *all = calloc(n->count, sizeof *all);
+    if (!all) return qc_fail_memory(st, n->count * sizeof *all);
+    for (size_t i = 0; i < n->count; i++) all[i] = (struct member){.text = n->text + n->list[i].at, .name = n->list[i]};
+    qsort(all, n->count, sizeof *all, by_name);
+    for (size_t i = 0; i < n->count; i++) n->list[i] = all[i].name;
+    bool ok = true;
+    for (size_t i = 0; ok && i < n->count; i++)
         ok = look_at_member(s, &first, i, st) || qc_where(st, "sample '%s'", name_of(r, i));
-    return ok && settle(s, r->names.count, st);
+    return ok && settle(s, n->count, st);
 }
 
 /* Reads one sequence, which the caller frees: its elements are numbers, and HDF5 allocates with malloc by default. */
