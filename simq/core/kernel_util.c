@@ -47,8 +47,7 @@ int64_t qc_kernel_offset(const struct qc_view *v, size_t i)
 
 int64_t qc_kernel_int_at(const struct qc_view *v, size_t i)
 {
-    struct qc_tensor element = {.dtype = v->dtype, .count = 1, .data = qc_at(v, qc_kernel_offset(v, i))};
-    return qc_tensor_int(&element, 0);
+    return qc_kernel_integer(v, qc_kernel_offset(v, i));
 }
 
 bool qc_kernel_index_at(int64_t *out, const struct qc_view *indices, int64_t offset, int64_t n, int axis,

@@ -83,12 +83,6 @@ out:
 /* Inputs of at most this many elements are passed as constants, since the type rule may derive a shape from them. */
 enum { SHAPING = 256 };
 
-/* Returns whether the size of the result depends on the values of the inputs. */
-static bool finds(enum qc_op op)
-{
-    return op == QC_OP_NonZero || op == QC_OP_Compress || op == QC_OP_Unique || op == QC_OP_NonMaxSuppression;
-}
-
 bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,
                            const struct qc_view *in, size_t held, struct qc_status *st)
 {
@@ -96,6 +90,9 @@ bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g,
     qc_id *inputs = calloc(n->input_count + 1, sizeof *inputs);
     bool ok = one && (inputs || qc_fail_memory(st, n->input_count * sizeof *inputs));
     char text[QC_SHAPE_TEXT];
+    /* The size of the result depends on the values of the inputs. */
+    const bool finds =
+        n->op == QC_OP_NonZero || n->op == QC_OP_Compress || n->op == QC_OP_Unique || n->op == QC_OP_NonMaxSuppression;
     if (one) {
         one->budget = g->budget;
         one->custom = qc_custom_ops_ref(g->custom);
@@ -103,7 +100,7 @@ bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g,
     for (unsigned i = 0; ok && i < n->input_count; i++) {
         if (!n->inputs[i]) continue;
         const struct qc_shape shape = qc_shape_of(in[i].rank, in[i].dim);
-        const bool known = finds(n->op) || qc_view_count(&in[i]) <= SHAPING;
+        const bool known = finds || qc_view_count(&in[i]) <= SHAPING;
         if (known) ok = qc_budget_hold(&g->budget, qc_view_count(&in[i]) * qc_dtype_size(in[i].dtype), st);
         if (!ok) break;
         struct qc_tensor *t = known ? qc_tensor_of(in[i].dtype, &shape, in[i].data, st) : NULL;

@@ -76,65 +76,6 @@ static bool check_weights(const struct qc_int_mac *m, struct qc_status *st)
     return true;
 }
 
-/* Chooses whether data is copied, and the byte steps of each dimension. */
-static void choose_copy(struct qc_int_mac *m)
-{
-    const struct qc_int_shape *s = &m->d.shape;
-    const int64_t *stride = m->d.data_stride, channels = s->groups * s->inputs;
-    bool padded_data = false;
-    int64_t step = channels * (int64_t)m->element;
-    for (int i = 3; i-- > 0;) {
-        const int64_t reach = (s->kernel[i] - 1) * s->dilation[i];
-        m->up[i] = s->transposed ? s->stride[i] : 1;
-        m->origin[i] = s->transposed ? reach - s->begin[i] : s->begin[i];
-        m->plane[i] = (s->out[i] - 1) * (s->transposed ? 1 : s->stride[i]) + reach + 1;
-        padded_data = padded_data || m->origin[i] != 0 || m->up[i] != 1 || m->plane[i] > s->in[i];
-        m->plane_step[i] = step;
-        step *= m->plane[i];
-    }
-    m->copied = padded_data || m->shift != 0 || m->element != qc_dtype_size(m->d.data_type) ||
-                m->d.data_type == QC_F32 || (stride[1] != 1 && channels > 1);
-    for (int i = 0; !m->copied && i < 3; i++) m->plane_step[i] = stride[2 + i] * (int64_t)m->element;
-}
-
-/* Runs: contiguous memory that one output reads, in the order of the packed weights. */
-static bool make_runs(struct qc_int_mac *m, struct qc_status *st)
-{
-    const struct qc_int_shape *s = &m->d.shape;
-    const int64_t pixel = s->inputs * (int64_t)m->element;
-    const bool joined = s->groups == 1 && s->dilation[2] == 1 && m->plane_step[2] == pixel;
-    const int64_t last = joined ? 1 : s->kernel[2];
-    m->runs = (size_t)(s->kernel[0] * s->kernel[1] * last);
-    m->run_elements = (size_t)(s->inputs * (joined ? s->kernel[2] : 1));
-    m->quads = (m->run_elements * m->element + 3) / 4;
-    if (!(m->run = calloc(m->runs + 1, sizeof *m->run))) return qc_fail_memory(st, m->runs * sizeof *m->run);
-    size_t r = 0;
-    for (int64_t i = 0; i < s->kernel[0]; i++)
-        for (int64_t k = 0; k < s->kernel[1]; k++)
-            for (int64_t l = 0; l < last; l++)
-                m->run[r++] =
-                    (ptrdiff_t)(i * s->dilation[0] * m->plane_step[0] + k * s->dilation[1] * m->plane_step[1] +
-                                l * s->dilation[2] * m->plane_step[2]);
-    return true;
-}
-
-/* Divides blocks of 16 channels evenly into panels of at most three. */
-static bool make_panels(struct qc_int_mac *m, struct qc_status *st)
-{
-    const size_t blocks = ((size_t)m->d.shape.outputs + QC_TILE_CHANNELS - 1) / QC_TILE_CHANNELS;
-    m->panels = (blocks + QC_TILE_BLOCKS - 1) / QC_TILE_BLOCKS;
-    m->channels = blocks * QC_TILE_CHANNELS;
-    m->blocks = calloc(m->panels + 1, sizeof *m->blocks);
-    m->panel_at = calloc(m->panels + 1, sizeof *m->panel_at);
-    if (!m->blocks || !m->panel_at) return qc_fail_memory(st, m->panels * sizeof *m->blocks);
-    for (size_t i = 0; i < m->panels; i++) {
-        m->blocks[i] = (int)(blocks / m->panels + (i < blocks % m->panels));
-        m->panel_at[i + 1] = m->panel_at[i] + (size_t)m->blocks[i] * 4 * QC_TILE_CHANNELS * m->runs * m->quads;
-    }
-    m->group_bytes = m->panel_at[m->panels];
-    return true;
-}
-
 /* Returns whether the narrow tiles compute it. */
 static bool uses_narrow(const struct qc_int_mac *m)
 {
@@ -330,21 +271,20 @@ static bool make_pairs(struct qc_int_mac *m, struct qc_status *st)
     return true;
 }
 
-static bool pack_in_file(struct qc_int_mac *m, const struct qc_int_pack *p, struct qc_status *st)
-{
-    void *room;
-    if (!qc_packed_room(&room, m->d.packs, padded_bytes(m->weight_bytes), st)) return false;
-    m->shared = true;
-    m->weights = room;
-    if (!room) return true;
-    qc_int_pack(room, m->bias, p, m->d.weights);
-    qc_int_pack_bias(m->bias, p, m->bias, m->given);
-    return true;
-}
-
 static bool make_dense(struct qc_int_mac *m, struct qc_status *st)
 {
-    if (!make_panels(m, st)) return false;
+    /* Blocks of 16 channels, divided evenly into panels of at most three. */
+    const size_t blocks = ((size_t)m->d.shape.outputs + QC_TILE_CHANNELS - 1) / QC_TILE_CHANNELS;
+    m->panels = (blocks + QC_TILE_BLOCKS - 1) / QC_TILE_BLOCKS;
+    m->channels = blocks * QC_TILE_CHANNELS;
+    m->blocks = calloc(m->panels + 1, sizeof *m->blocks);
+    m->panel_at = calloc(m->panels + 1, sizeof *m->panel_at);
+    if (!m->blocks || !m->panel_at) return qc_fail_memory(st, m->panels * sizeof *m->blocks);
+    for (size_t i = 0; i < m->panels; i++) {
+        m->blocks[i] = (int)(blocks / m->panels + (i < blocks % m->panels));
+        m->panel_at[i + 1] = m->panel_at[i] + (size_t)m->blocks[i] * 4 * QC_TILE_CHANNELS * m->runs * m->quads;
+    }
+    m->group_bytes = m->panel_at[m->panels];
     const size_t groups = (size_t)m->d.shape.groups;
     m->weight_bytes = m->group_bytes * groups;
     if (!m->d.weights) return true;
@@ -352,7 +292,16 @@ static bool make_dense(struct qc_int_mac *m, struct qc_status *st)
     if (!(m->bias = aligned_alloc(64, sums))) return qc_fail_memory(st, sums);
     const struct qc_int_pack p = qc_int_mac_pack(m);
     if (m->d.constant) return take_form(m, &p, st);
-    if (m->d.in_file) return pack_in_file(m, &p, st);
+    if (m->d.in_file) {
+        void *room;
+        if (!qc_packed_room(&room, m->d.packs, padded_bytes(m->weight_bytes), st)) return false;
+        m->shared = true;
+        m->weights = room;
+        if (!room) return true;
+        qc_int_pack(room, m->bias, &p, m->d.weights);
+        qc_int_pack_bias(m->bias, &p, m->bias, m->given);
+        return true;
+    }
     uint8_t *own = aligned_alloc(64, padded_bytes(m->weight_bytes));
     void *kept = NULL;
     if (!own) return qc_fail_memory(st, m->weight_bytes);
@@ -427,19 +376,13 @@ static size_t scratch_of(struct qc_int_mac *m)
            (m->weights ? 0 : padded_bytes(groups * m->channels * sizeof *m->bias));
 }
 
-/* Returns the largest value that the tiles read. */
-static int32_t most_of_data(const struct qc_int_mac *m)
-{
-    int32_t lo, hi;
-    data_range(&lo, &hi, m);
-    return hi - m->shift;
-}
-
 /* Sets *fits to whether narrow tiles that add two products in 16 bits are exact. Cached with a constant. */
 static bool check_pairs(bool *fits, const struct qc_int_mac *m, struct qc_status *st)
 {
     const struct qc_int_pack p = qc_int_mac_pack(m);
-    const int32_t most = most_of_data(m);
+    int32_t lo, hi;
+    data_range(&lo, &hi, m);
+    const int32_t most = hi - m->shift;
     *fits = !m->tiles.pairs || !uses_narrow(m);
     if (*fits || !m->d.weights) return true;
     void *key = m->d.constant ? key_of(&p, most) : NULL;
@@ -465,8 +408,39 @@ static bool lay_out_int_mac(struct qc_int_mac *m, struct qc_status *st)
     m->zeros = NULL;
     m->run = NULL;
     if (!choose_data(m, st)) return false;
-    choose_copy(m);
-    return make_runs(m, st);
+    /* Whether data is copied, and the byte steps of each dimension. */
+    const struct qc_int_shape *s = &m->d.shape;
+    const int64_t *stride = m->d.data_stride, channels = s->groups * s->inputs;
+    bool padded_data = false;
+    int64_t step = channels * (int64_t)m->element;
+    for (int i = 3; i-- > 0;) {
+        const int64_t reach = (s->kernel[i] - 1) * s->dilation[i];
+        m->up[i] = s->transposed ? s->stride[i] : 1;
+        m->origin[i] = s->transposed ? reach - s->begin[i] : s->begin[i];
+        m->plane[i] = (s->out[i] - 1) * (s->transposed ? 1 : s->stride[i]) + reach + 1;
+        padded_data = padded_data || m->origin[i] != 0 || m->up[i] != 1 || m->plane[i] > s->in[i];
+        m->plane_step[i] = step;
+        step *= m->plane[i];
+    }
+    m->copied = padded_data || m->shift != 0 || m->element != qc_dtype_size(m->d.data_type) ||
+                m->d.data_type == QC_F32 || (stride[1] != 1 && channels > 1);
+    for (int i = 0; !m->copied && i < 3; i++) m->plane_step[i] = stride[2 + i] * (int64_t)m->element;
+    /* Runs: contiguous memory that one output reads, in the order of the packed weights. */
+    const int64_t pixel = s->inputs * (int64_t)m->element;
+    const bool joined = s->groups == 1 && s->dilation[2] == 1 && m->plane_step[2] == pixel;
+    const int64_t last = joined ? 1 : s->kernel[2];
+    m->runs = (size_t)(s->kernel[0] * s->kernel[1] * last);
+    m->run_elements = (size_t)(s->inputs * (joined ? s->kernel[2] : 1));
+    m->quads = (m->run_elements * m->element + 3) / 4;
+    if (!(m->run = calloc(m->runs + 1, sizeof *m->run))) return qc_fail_memory(st, m->runs * sizeof *m->run);
+    size_t r = 0;
+    for (int64_t i = 0; i < s->kernel[0]; i++)
+        for (int64_t k = 0; k < s->kernel[1]; k++)
+            for (int64_t l = 0; l < last; l++)
+                m->run[r++] =
+                    (ptrdiff_t)(i * s->dilation[0] * m->plane_step[0] + k * s->dilation[1] * m->plane_step[1] +
+                                l * s->dilation[2] * m->plane_step[2]);
+    return true;
 }
 
 bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_int_def *d, struct qc_status *st)

@@ -424,16 +424,6 @@ size_t qc_int_pairs_scratch(const struct qc_int_mac *m)
     return m->channels * sizeof(int32_t) + inputs_of(m) + 1;
 }
 
-/* Gathers the data of one result in the order of the weights; *sum: their sum. */
-static void gather_sum(uint8_t *row, int32_t *sum, const struct qc_int_mac *m, const uint8_t *data)
-{
-    const size_t n = inputs_of(m);
-    for (size_t r = 0; r < m->runs; r++) memcpy(row + r * m->run_elements, data + m->run[r], m->run_elements);
-    row[n] = 0; /* partner of the last element of an odd count */
-    *sum = 0;
-    for (size_t i = 0; i < n; i++) *sum += row[i];
-}
-
 static void run_pixel(const struct qc_int_mac *m, int64_t group, const uint8_t *data, const uint8_t *weights,
                       const int32_t *bias, char *y, int32_t *acc)
 {
@@ -441,7 +431,12 @@ static void run_pixel(const struct qc_int_mac *m, int64_t group, const uint8_t *
     const int32_t *zero = m->weight_scales.zero_point;
     uint8_t *row = (uint8_t *)(acc + n);
     int32_t sum;
-    gather_sum(row, &sum, m, data);
+    /* Gather the data of the result in the order of the weights. */
+    const size_t all = inputs_of(m);
+    for (size_t r = 0; r < m->runs; r++) memcpy(row + r * m->run_elements, data + m->run[r], m->run_elements);
+    row[all] = 0; /* partner of the last element of an odd count */
+    sum = 0;
+    for (size_t i = 0; i < all; i++) sum += row[i];
     for (size_t c = 0; c < n; c++)
         acc[c] =
             (int32_t)((uint32_t)bias[c] - (uint32_t)zero[m->weight_scales.count > 1 ? first + c : 0] * (uint32_t)sum);
@@ -490,33 +485,29 @@ static size_t line_blocks(const struct qc_int_mac *m)
     return ((size_t)m->d.shape.groups + BLOCK - 1) / BLOCK;
 }
 
-static void fill_lines(struct qc_int_lines *to, const struct qc_int_mac *m, const int32_t *w, const int32_t *bias,
-                       size_t first)
-{
-    const size_t channels = (size_t)m->d.shape.groups, left = channels - first, n = left < BLOCK ? left : BLOCK;
-    const struct qc_rounding *r = &m->d.finish.rounding;
-    int32_t upper[TAPS * BLOCK] = {0}, lower[TAPS * BLOCK] = {0};
-    for (size_t t = 0; t < COLUMNS; t++)
-        for (size_t line = 0; line < QC_DEPTHWISE_LINES; line++) {
-            const int32_t *from = w + (line * COLUMNS + t) * channels + first;
-            memcpy(upper + (t * GROUP + line) * BLOCK, from, n * sizeof *from);
-            memcpy(lower + (t * GROUP + line + 1) * BLOCK, from, n * sizeof *from);
-        }
-    qc_depthwise_pack(to->w, upper, TAPS, BLOCK, m->tiles.taps);
-    qc_depthwise_pack(to->below, lower, TAPS, BLOCK, m->tiles.taps);
-    for (size_t i = 0; i < BLOCK; i++) {
-        const size_t c = qc_depthwise_lane(m->tiles.taps, i);
-        to->bias[i] = c < n ? bias[first + c] : 0;
-        to->factor[i] = c < n ? r->a[r->count > 1 ? first + c : 0] : 0;
-    }
-}
-
 bool qc_int_lines_new(struct qc_int_mac *m, const int32_t *w, const int32_t *bias, struct qc_status *st)
 {
     if (!wanted(m)) return true;
-    const size_t count = line_blocks(m);
+    const size_t count = line_blocks(m), channels = (size_t)m->d.shape.groups;
+    const struct qc_rounding *r = &m->d.finish.rounding;
     if (!(m->lines = malloc(count * sizeof *m->lines))) return qc_fail_memory(st, count * sizeof *m->lines);
-    for (size_t i = 0; i < count; i++) fill_lines(&m->lines[i], m, w, bias, i * BLOCK);
+    for (size_t i = 0; i < count; i++) {
+        const size_t first = i * BLOCK, left = channels - first, n = left < BLOCK ? left : BLOCK;
+        int32_t upper[TAPS * BLOCK] = {0}, lower[TAPS * BLOCK] = {0};
+        for (size_t t = 0; t < COLUMNS; t++)
+            for (size_t line = 0; line < QC_DEPTHWISE_LINES; line++) {
+                const int32_t *from = w + (line * COLUMNS + t) * channels + first;
+                memcpy(upper + (t * GROUP + line) * BLOCK, from, n * sizeof *from);
+                memcpy(lower + (t * GROUP + line + 1) * BLOCK, from, n * sizeof *from);
+            }
+        qc_depthwise_pack(m->lines[i].w, upper, TAPS, BLOCK, m->tiles.taps);
+        qc_depthwise_pack(m->lines[i].below, lower, TAPS, BLOCK, m->tiles.taps);
+        for (size_t k = 0; k < BLOCK; k++) {
+            const size_t c = qc_depthwise_lane(m->tiles.taps, k);
+            m->lines[i].bias[k] = c < n ? bias[first + c] : 0;
+            m->lines[i].factor[k] = c < n ? r->a[r->count > 1 ? first + c : 0] : 0;
+        }
+    }
     return true;
 }
 

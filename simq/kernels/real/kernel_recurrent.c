@@ -73,24 +73,6 @@ static bool new_product(struct qc_product **out, const struct qc_prepare *p, uns
     return qc_product_matrix_new(out, &m, st);
 }
 
-static bool make_products(struct state *s, const struct qc_prepare *p, struct qc_status *st)
-{
-    const struct qc_recurrent *r = &s->r;
-    const int64_t h = r->hidden, width = r->gates * h;
-    for (int d = 0; d < r->directions; d++) {
-        struct qc_product **to = s->product[d];
-        if (r->steps && r->batch &&
-            (!new_product(&to[PROJECT], p, 1, (struct extent){d * width, r->steps * r->batch, width, r->input, width},
-                          st) ||
-             !new_product(&to[RECUR], p, 2,
-                          (struct extent){d * width, r->batch, s->reset_last ? 2 * h : width, h, width}, st) ||
-             (s->reset_last &&
-              !new_product(&to[RESET], p, 2, (struct extent){d * width + 2 * h, r->batch, h, h, h}, st))))
-            return false;
-    }
-    return true;
-}
-
 static bool lay_out_recurrent(struct state *s, struct qc_status *st)
 {
     const struct qc_recurrent *r = &s->r;
@@ -124,7 +106,19 @@ static bool prepare_recurrent(struct qc_prepare *p, struct qc_status *st)
     for (int d = 0; d < r->directions; d++)
         if (!qc_cell_of(&s->cell[d], p->node, r, d, st)) return false;
     s->reset_last = r->gates == 3 && !s->cell[0].linear_before_reset;
-    if (!lay_out_recurrent(s, st) || !make_products(s, p, st)) return false;
+    if (!lay_out_recurrent(s, st)) return false;
+    const int64_t h = r->hidden, width = r->gates * h;
+    for (int d = 0; d < r->directions; d++) {
+        struct qc_product **to = s->product[d];
+        if (r->steps && r->batch &&
+            (!new_product(&to[PROJECT], p, 1, (struct extent){d * width, r->steps * r->batch, width, r->input, width},
+                          st) ||
+             !new_product(&to[RECUR], p, 2,
+                          (struct extent){d * width, r->batch, s->reset_last ? 2 * h : width, h, width}, st) ||
+             (s->reset_last &&
+              !new_product(&to[RESET], p, 2, (struct extent){d * width + 2 * h, r->batch, h, h, h}, st))))
+            return false;
+    }
     size_t scratch = 0;
     for (int d = 0; d < r->directions; d++)
         for (int k = 0; k < PRODUCTS; k++) {
@@ -283,22 +277,6 @@ static void step_other(const struct qc_run *r, int d, int64_t step, bool backwar
     }
 }
 
-static void run_step_recurrent(const struct qc_run *r, int d, int64_t step, bool backwards)
-{
-    const struct state *s = r->state;
-    if (s->r.dynamic) qc_dynamic_round(part(r, LAST), part(r, STATE), (size_t)(s->r.batch * s->r.hidden));
-    multiply_recurrent(r, d, RECUR);
-    if (s->r.gates != 3)
-        step_other(r, d, step, backwards);
-    else
-        step_gru(r, d, step, backwards);
-    for (int64_t b = 0; b < s->r.batch; b++) {
-        int64_t t;
-        if (runs(r, &t, step, backwards, b))
-            memcpy(output_row(r, t, d, b), part(r, STATE) + b * s->r.hidden, (size_t)s->r.hidden * sizeof(float));
-    }
-}
-
 static void end_recurrent(const struct qc_run *r, int d)
 {
     const struct state *s = r->state;
@@ -338,7 +316,20 @@ static bool run_recurrent(const struct qc_run *r, struct qc_status *st)
         begin_state(r, QC_RECURRENT_H, part(r, STATE), d);
         if (s->r.gates == 4) begin_state(r, QC_RECURRENT_C, part(r, CELL), d);
         if (longest) multiply_recurrent(r, d, PROJECT);
-        for (int64_t step = 0; step < longest; step++) run_step_recurrent(r, d, step, backwards);
+        for (int64_t step = 0; step < longest; step++) {
+            if (s->r.dynamic) qc_dynamic_round(part(r, LAST), part(r, STATE), (size_t)(s->r.batch * s->r.hidden));
+            multiply_recurrent(r, d, RECUR);
+            if (s->r.gates != 3)
+                step_other(r, d, step, backwards);
+            else
+                step_gru(r, d, step, backwards);
+            for (int64_t b = 0; b < s->r.batch; b++) {
+                int64_t t;
+                if (runs(r, &t, step, backwards, b))
+                    memcpy(output_row(r, t, d, b), part(r, STATE) + b * s->r.hidden,
+                           (size_t)s->r.hidden * sizeof(float));
+            }
+        }
         end_recurrent(r, d);
     }
     return true;
