@@ -128,14 +128,6 @@ static void drop_dim(unsigned count, struct qc_view views[], unsigned *marked, i
     for (unsigned k = 0; k < count; k++) views[k].rank--;
 }
 
-static bool mergeable(unsigned count, const struct qc_view views[], unsigned marked, int d)
-{
-    if ((marked >> d & 1) != (marked >> (d + 1) & 1)) return false;
-    for (unsigned k = 0; k < count; k++)
-        if (views[k].stride[d] != views[k].stride[d + 1] * views[k].dim[d + 1]) return false;
-    return true;
-}
-
 void qc_views_simplify(unsigned count, struct qc_view views[], unsigned *marked)
 {
     struct qc_view *first = &views[0];
@@ -146,7 +138,10 @@ void qc_views_simplify(unsigned count, struct qc_view views[], unsigned *marked)
         for (int k = i; k > 0 && llabs(first->stride[k - 1]) < llabs(first->stride[k]); k--)
             swap_dims(count, views, marked, k - 1, k);
     for (int d = first->rank - 2; d >= 0; d--) {
-        if (!mergeable(count, views, *marked, d)) continue;
+        bool even = (*marked >> d & 1) == (*marked >> (d + 1) & 1); /* dimensions d and d + 1 are one */
+        for (unsigned k = 0; even && k < count; k++)
+            even = views[k].stride[d] == views[k].stride[d + 1] * views[k].dim[d + 1];
+        if (!even) continue;
         for (unsigned k = 0; k < count; k++) {
             views[k].dim[d + 1] *= views[k].dim[d];
             views[k].stride[d] = 0;

@@ -59,15 +59,6 @@ static bool take_clamp(struct qc_fusion *f, const struct qc_plan_binding *b, con
     return true;
 }
 
-/* Returns whether the value is a constant of one number per column of the result. */
-static bool is_row(const struct qc_plan_binding *b, qc_id value, const struct qc_shape *result)
-{
-    const struct qc_tensor *t = qc_plan_known(b, b->root[value]);
-    const int64_t n = result->rank ? result->dim[result->rank - 1] : 1;
-    return t && t->dtype == QC_F32 && t->count == (size_t)n && t->shape.rank > 0 && t->shape.rank <= result->rank &&
-           t->shape.dim[t->shape.rank - 1] == n;
-}
-
 /* Adds an Add after the real result `value` of n to the group, as bias or residual. Returns false if it is neither. */
 static bool take_add(struct qc_group *group, const struct qc_plan_binding *b, const struct qc_node *n,
                      const struct qc_node *add, qc_id value)
@@ -80,13 +71,18 @@ static bool take_add(struct qc_group *group, const struct qc_plan_binding *b, co
     const bool has_bias = n->input_count > 2 && n->inputs[2];
     const bool columns =
         n->op == QC_OP_Gemm || (n->op == QC_OP_MatMul && qc_value(b->g, n->inputs[1])->type.shape.rank > 1);
-    if (columns && !has_bias && !group->bias && is_row(b, other, result)) {
+    /* A constant of one number per column of the result. */
+    const struct qc_tensor *t = qc_plan_known(b, b->root[other]);
+    const int64_t width = result->rank ? result->dim[result->rank - 1] : 1;
+    const bool is_row = t && t->dtype == QC_F32 && t->count == (size_t)width && t->shape.rank > 0 &&
+                        t->shape.rank <= result->rank && t->shape.dim[t->shape.rank - 1] == width;
+    if (columns && !has_bias && !group->bias && is_row) {
         group->bias = other;
         return true;
     }
     const struct qc_value *r = qc_value(b->g, b->root[other]);
-    if (n->op != QC_OP_Conv || !b->scales[b->root[other]].identity || qc_plan_known(b, b->root[other]) ||
-        root_dtype(b, other) != QC_F32 || !qc_shape_equal(&r->type.shape, result))
+    if (n->op != QC_OP_Conv || !b->scales[b->root[other]].identity || t || root_dtype(b, other) != QC_F32 ||
+        !qc_shape_equal(&r->type.shape, result))
         return false;
     group->residual = other;
     return true;

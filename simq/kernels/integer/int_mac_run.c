@@ -468,18 +468,6 @@ struct qc_int_lines {
     float factor[BLOCK];
 };
 
-/* Returns whether this kernel is faster. With few channels and stride 1, pixels done together fill vectors better. */
-static bool wanted(const struct qc_int_mac *m)
-{
-    const struct qc_int_shape *s = &m->d.shape;
-    const int64_t least = (int64_t)qc_depthwise_vector(m->tiles.taps) / 2;
-    bool ok = m->tiles.depthwise_line && !m->wide && !s->transposed && m->d.finish.rows.usable &&
-              m->d.finish.rows.uniform && s->kernel[0] == 1 && s->stride[1] == s->stride[2] &&
-              (s->stride[1] == 2 || (s->stride[1] == 1 && s->groups >= least));
-    for (int i = 1; i < 3; i++) ok = ok && s->kernel[i] == 3 && s->dilation[i] == 1;
-    return ok;
-}
-
 static size_t line_blocks(const struct qc_int_mac *m)
 {
     return ((size_t)m->d.shape.groups + BLOCK - 1) / BLOCK;
@@ -487,7 +475,14 @@ static size_t line_blocks(const struct qc_int_mac *m)
 
 bool qc_int_lines_new(struct qc_int_mac *m, const int32_t *w, const int32_t *bias, struct qc_status *st)
 {
-    if (!wanted(m)) return true;
+    /* With few channels and stride 1, pixels done together fill vectors better than a line. */
+    const struct qc_int_shape *s = &m->d.shape;
+    const int64_t least = (int64_t)qc_depthwise_vector(m->tiles.taps) / 2;
+    bool faster = m->tiles.depthwise_line && !m->wide && !s->transposed && m->d.finish.rows.usable &&
+                  m->d.finish.rows.uniform && s->kernel[0] == 1 && s->stride[1] == s->stride[2] &&
+                  (s->stride[1] == 2 || (s->stride[1] == 1 && s->groups >= least));
+    for (int i = 1; i < 3; i++) faster = faster && s->kernel[i] == 3 && s->dilation[i] == 1;
+    if (!faster) return true;
     const size_t count = line_blocks(m), channels = (size_t)m->d.shape.groups;
     const struct qc_rounding *r = &m->d.finish.rounding;
     if (!(m->lines = malloc(count * sizeof *m->lines))) return qc_fail_memory(st, count * sizeof *m->lines);

@@ -418,19 +418,15 @@ static void release_int_mac(void *state)
 static const struct qc_kernel int_conv = QC_INT_KERNEL("int_conv", QC_ORDER_LAST);
 static const struct qc_kernel int_product = QC_INT_KERNEL("int_product", QC_ORDER_ROW);
 
-/* Returns whether each output reads data of a single scale. */
-static bool reads_one_scale(const struct qc_int_node *n)
-{
-    const size_t count = n->in_scales[0].count;
-    return count == 1 || (n->node->op == QC_OP_Conv && n->in_scales[0].axis == 1 && n->in[1].rank > 1 &&
-                          n->in[1].dim[1] == 1 && (size_t)qc_attr_int(n->node, "group", 1) == count);
-}
-
 const struct qc_kernel *qc_int_product_kernel(const struct qc_int_node *n)
 {
-    if (qc_op_info(n->node->op)->affine != QC_AFFINE_PRODUCT || !n->result->rounds || !reads_one_scale(n) ||
-        !is_operand(&n->in[0], &n->in_scales[0]) || !is_operand(&n->in[1], &n->in_scales[1]) || !fits_channels(n) ||
-        !is_bias(n) || !has_rows(n))
+    if (qc_op_info(n->node->op)->affine != QC_AFFINE_PRODUCT || !n->result->rounds) return NULL;
+    /* Each output must read data of a single scale. */
+    const size_t count = n->in_scales[0].count;
+    const bool one_scale = count == 1 || (n->node->op == QC_OP_Conv && n->in_scales[0].axis == 1 && n->in[1].rank > 1 &&
+                                          n->in[1].dim[1] == 1 && (size_t)qc_attr_int(n->node, "group", 1) == count);
+    if (!one_scale || !is_operand(&n->in[0], &n->in_scales[0]) || !is_operand(&n->in[1], &n->in_scales[1]) ||
+        !fits_channels(n) || !is_bias(n) || !has_rows(n))
         return NULL;
     for (size_t c = 0; c < n->in_scales[1].count; c++) {
         const struct qc_scales *w = &n->in_scales[1];

@@ -141,24 +141,17 @@ static float *part(const struct qc_run *r, int which)
     return (float *)r->scratch + s->at[which];
 }
 
-/* Returns the source of a product. */
-static float *source_recurrent(const struct qc_run *r, int product)
-{
-    const struct state *s = r->state;
-    if (product == PROJECT) return s->r.dynamic ? part(r, ROUNDED) : (float *)r->in[0].data;
-    return part(r, product == RESET ? GATED : s->r.dynamic ? LAST : STATE);
-}
-
 static void multiply_recurrent(const struct qc_run *r, int d, int k)
 {
     const struct state *s = r->state;
     const int64_t first = d * s->r.gates * s->r.hidden + (k == RESET ? 2 * s->r.hidden : 0);
-    const float *weights = NULL;
+    const float *weights = NULL, *source = part(r, k == RESET ? GATED : s->r.dynamic ? LAST : STATE);
+    if (k == PROJECT) source = s->r.dynamic ? part(r, ROUNDED) : (float *)r->in[0].data;
     if (k == PROJECT && !s->packed_w)
         weights = part_of(&r->in[1], first * s->r.input);
     else if (k != PROJECT && !s->packed_r)
         weights = part_of(&r->in[2], first * s->r.hidden);
-    const struct qc_product_memory m = {.src = source_recurrent(r, k),
+    const struct qc_product_memory m = {.src = source,
                                         .weights = weights,
                                         .dst = part(r, k == PROJECT ? PROJECTED
                                                        : k == RECUR ? PRODUCT
