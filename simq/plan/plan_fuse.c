@@ -221,7 +221,7 @@ static void fuse_wide(struct qc_plan_binding *b, qc_id quantize)
     b->groups[quantize].head = head;
 }
 
-bool qc_plan_fuse(struct qc_plan_binding *b, struct qc_status *st)
+void qc_plan_fuse(struct qc_plan_binding *b)
 {
     for (size_t k = 1; k <= b->g->node_count; k++) {
         const struct qc_node *n = &b->g->nodes[k];
@@ -236,5 +236,4 @@ bool qc_plan_fuse(struct qc_plan_binding *b, struct qc_status *st)
         else if (n->op == QC_OP_Quantize && !qc_contract_is_float(b->plan->contract) && !b->g->simulated)
             fuse_wide(b, (qc_id)k);
     }
-    return true;
 }

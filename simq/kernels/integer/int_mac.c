@@ -54,25 +54,11 @@ static bool choose_data(struct qc_int_mac *m, struct qc_status *st)
     return true;
 }
 
-static void choose_width(struct qc_int_mac *m)
+bool qc_int_levels_fit(const struct qc_scales *s, int64_t lo, int64_t hi)
 {
-    const struct qc_scales *w = m->d.weight_scales;
-    int32_t lo, hi;
-    if (m->pairs) return;
-    data_range(&lo, &hi, m);
-    const bool bytes = m->d.data_type == QC_F32 ? hi - lo <= UINT8_MAX : qc_dtype_size(m->d.data_type) == 1;
-    m->wide = m->d.wide || !bytes;
-    for (size_t c = 0; c < w->count; c++)
-        if (w->levels.lo - w->zero_point[c] < INT8_MIN || w->levels.hi - w->zero_point[c] > INT8_MAX) m->wide = true;
-}
-
-static bool check_weights(const struct qc_int_mac *m, struct qc_status *st)
-{
-    const struct qc_scales *w = m->d.weight_scales;
-    for (size_t c = 0; c < w->count; c++)
-        if ((int64_t)w->levels.lo - w->zero_point[c] < INT16_MIN ||
-            (int64_t)w->levels.hi - w->zero_point[c] > INT16_MAX)
-            return qc_fail(st, QC_UNSUPPORTED, "weights of more than 16 bits are not handled");
+    for (size_t c = 0; c < s->count; c++)
+        if (s->levels.lo - (int64_t)s->zero_point[c] < lo || s->levels.hi - (int64_t)s->zero_point[c] > hi)
+            return false;
     return true;
 }
 
@@ -109,18 +95,6 @@ static bool make_bias(struct qc_int_mac *m, struct qc_status *st)
     for (size_t i = 0; b && i < all; i++)
         m->given[i] = b->dtype == QC_I32 ? ((const int32_t *)b->data)[i] : (int32_t)((const float *)b->data)[i];
     return true;
-}
-
-/* Returns the number of pixels of a line, a power of two up to ROWS, whose channels together fill vectors. Returns 1
-   if they are not contiguous. */
-static size_t pixels_together(const struct qc_int_mac *m)
-{
-    const struct qc_int_shape *s = &m->d.shape;
-    const int64_t step = m->plane_step[2] * (s->transposed ? 1 : s->stride[2]);
-    size_t n = 1;
-    if (m->wide || step != s->groups) return 1;
-    while (n < ROWS && n * (size_t)s->groups % qc_depthwise_vector(m->tiles.taps)) n *= 2;
-    return n;
 }
 
 static enum qc_taps taps_of(const struct qc_int_mac *m)
@@ -164,7 +138,10 @@ static bool make_pair(struct qc_int_mac *m, const int32_t *w, size_t channels, s
 static bool make_depthwise(struct qc_int_mac *m, struct qc_status *st)
 {
     const size_t one = (size_t)m->d.shape.groups, taps = m->runs;
-    m->together = pixels_together(m);
+    /* The pixels of a line, a power of two up to ROWS, whose channels together fill vectors; they are contiguous. */
+    m->together = 1;
+    if (!m->wide && m->plane_step[2] * (m->d.shape.transposed ? 1 : m->d.shape.stride[2]) == m->d.shape.groups)
+        while (m->together < ROWS && m->together * one % qc_depthwise_vector(m->tiles.taps)) m->together *= 2;
     m->channels = m->together * one;
     int32_t *single = calloc(taps * one + 1, sizeof *single), *w = calloc(taps * m->channels + 1, sizeof *w);
     uint8_t *own = NULL;
@@ -456,9 +433,16 @@ bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_in
     m->pairs = d->pairs && !m->serial;
     m->depthwise =
         !m->serial && !m->pairs && d->weights && d->shape.groups > 1 && d->shape.inputs == 1 && d->shape.outputs == 1;
-    choose_width(m);
+    int32_t lo, hi;
+    data_range(&lo, &hi, m);
+    const bool bytes = d->data_type == QC_F32 ? hi - lo <= UINT8_MAX : qc_dtype_size(d->data_type) == 1;
+    m->wide = !m->pairs && (d->wide || !bytes || !qc_int_levels_fit(d->weight_scales, INT8_MIN, INT8_MAX));
     bool fits;
-    if (!check_weights(m, st) || !lay_out_int_mac(m, st) || !check_pairs(&fits, m, st)) goto fail;
+    if (!qc_int_levels_fit(d->weight_scales, INT16_MIN, INT16_MAX)) {
+        qc_fail(st, QC_UNSUPPORTED, "weights of more than 16 bits are not handled");
+        goto fail;
+    }
+    if (!lay_out_int_mac(m, st) || !check_pairs(&fits, m, st)) goto fail;
     if (!fits) {
         m->wide = true;
         if (!lay_out_int_mac(m, st)) goto fail;
@@ -502,21 +486,11 @@ void qc_int_mac_free(struct qc_int_mac *m)
     free(m);
 }
 
-bool qc_int_mac_is_packed(const struct qc_int_mac *m)
-{
-    return m->weights != NULL;
-}
-
-size_t qc_int_mac_bytes(const struct qc_int_mac *m)
+struct qc_int_facts qc_int_mac_facts(const struct qc_int_mac *m)
 {
     const size_t columns = (size_t)m->d.shape.kernel[2] * (QC_DEPTHWISE_LINES + 1);
     const size_t pair = m->pair[0] ? 2 * qc_depthwise_bytes(columns, m->channels, m->tiles.taps) : 0;
-    return m->weights ? (m->shared ? m->held_bytes : m->weight_bytes) + pair + qc_int_lines_bytes(m) +
-                            (m->depthwise ? 1 : (size_t)m->d.shape.groups) * m->channels * sizeof *m->bias
-                      : 0;
-}
-
-const char *qc_int_mac_name(const struct qc_int_mac *m)
-{
-    return m->name;
+    const size_t bytes = (m->shared ? m->held_bytes : m->weight_bytes) + pair + qc_int_lines_bytes(m) +
+                         (m->depthwise ? 1 : (size_t)m->d.shape.groups) * m->channels * sizeof *m->bias;
+    return (struct qc_int_facts){.bytes = m->weights ? bytes : 0, .is_packed = m->weights != NULL, .name = m->name};
 }

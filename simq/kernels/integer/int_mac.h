@@ -87,9 +87,17 @@ struct qc_int_mac; /* state of a step, shared by workers */
 /* Fails with QC_UNSUPPORTED if the numbers do not fit. *scratch: bytes per run. */
 bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_int_def *d, struct qc_status *st);
 void qc_int_mac_free(struct qc_int_mac *m); /* NULL-safe */
-size_t qc_int_mac_bytes(const struct qc_int_mac *m);
-bool qc_int_mac_is_packed(const struct qc_int_mac *m); /* false: weights are given at run time */
-const char *qc_int_mac_name(const struct qc_int_mac *m);
+
+struct qc_int_facts {
+    size_t bytes;     /* of packed constants */
+    bool is_packed;   /* false: weights are given at run time */
+    const char *name; /* of the implementation */
+};
+struct qc_int_facts qc_int_mac_facts(const struct qc_int_mac *m);
+
+/* Returns whether levels less their zero points are from lo to hi. */
+bool qc_int_levels_fit(const struct qc_scales *s, int64_t lo, int64_t hi);
+
 /* With an accumulator of fewer than 32 bits, adds the statistics of the sums to *sums; otherwise sums is not used. */
 void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch,
                     struct qc_sums *sums);

@@ -123,10 +123,10 @@ static bool prepare_recurrent(struct qc_prepare *p, struct qc_status *st)
     for (int d = 0; d < r->directions; d++)
         for (int k = 0; k < PRODUCTS; k++) {
             if (!s->product[d][k]) continue;
-            const size_t bytes = qc_product_scratch(s->product[d][k]);
-            scratch = bytes > scratch ? bytes : scratch;
-            p->constant_bytes += qc_product_bytes(s->product[d][k]);
-            p->detail = qc_product_name(s->product[d][k]);
+            const struct qc_product_facts facts = qc_product_facts(s->product[d][k]);
+            scratch = facts.scratch > scratch ? facts.scratch : scratch;
+            p->constant_bytes += facts.bytes;
+            p->detail = facts.name;
         }
     s->packed_w = p->in[1].data != NULL;
     s->packed_r = p->in[2].data != NULL;

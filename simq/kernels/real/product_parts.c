@@ -118,24 +118,12 @@ void qc_product_free(struct qc_product *d)
     free(d);
 }
 
-size_t qc_product_scratch(const struct qc_product *d)
+struct qc_product_facts qc_product_facts(const struct qc_product *d)
 {
-    return d->at[QC_PRODUCT_PARTS];
-}
-
-size_t qc_product_bytes(const struct qc_product *d)
-{
-    return d->constant_bytes;
-}
-
-bool qc_product_is_packed(const struct qc_product *d)
-{
-    return d->packed != NULL;
-}
-
-const char *qc_product_name(const struct qc_product *d)
-{
-    return d->name;
+    return (struct qc_product_facts){.scratch = d->at[QC_PRODUCT_PARTS],
+                                     .bytes = d->constant_bytes,
+                                     .is_packed = d->packed != NULL,
+                                     .name = d->name};
 }
 
 void qc_product_run(const struct qc_product *d, const struct qc_product_memory *m)
