@@ -88,14 +88,6 @@ static bool take_add(struct qc_group *group, const struct qc_plan_binding *b, co
     return true;
 }
 
-/* Returns whether a value has one scale, or one per output channel of the layer. The kernels support no others. */
-static bool along_channels(const struct qc_plan_binding *b, const struct qc_node *layer, qc_id value)
-{
-    const struct qc_scales *s = &b->scales[value];
-    const bool window = layer->op == QC_OP_Conv || layer->op == QC_OP_ConvTranspose;
-    return s->count == 1 || s->axis == (window ? 1 : qc_value(b->g, value)->type.shape.rank - 1);
-}
-
 static void fuse(struct qc_plan_binding *b, qc_id head)
 {
     const struct qc_graph *g = b->g;
@@ -111,9 +103,12 @@ static void fuse(struct qc_plan_binding *b, qc_id head)
         if (b->fused[id] || b->groups[id].head)
             break; /* already part of another group: two convolutions may share one Add */
         if (next->op == QC_OP_Requantize || next->op == QC_OP_Dequantize) {
-            /* A Relu before the requantization remains a Relu after it: scales are positive. */
+            /* A Relu before the requantization remains a Relu after it: scales are positive. The kernels support one
+               scale, or one per output channel of the layer. */
+            const struct qc_scales *s = &b->scales[next->outputs];
+            const bool window = n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose;
             taken = !moved && !here->identity && group.fusion.hi == INFINITY && !group.residual &&
-                    along_channels(b, n, next->outputs);
+                    (s->count == 1 || s->axis == (window ? 1 : qc_value(b->g, next->outputs)->type.shape.rank - 1));
             moved = moved || taken;
         } else if (next->op == QC_OP_Add) {
             taken = !clamped && !moved && here->identity && !group.residual && take_add(&group, b, n, next, value);

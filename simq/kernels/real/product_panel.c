@@ -13,17 +13,12 @@ static size_t over(size_t n, size_t parts)
     return (n + parts - 1) / parts;
 }
 
-static size_t blocks_of_product_panel(const struct qc_product_tiles *tiles, size_t columns)
-{
-    const size_t all = over(columns, BLOCK), most = (size_t)tiles->blocks;
-    return all ? over(all, over(all, most)) : 1;
-}
-
 void qc_panel_shape_of(struct qc_panel_shape *p, const struct qc_product_tiles *tiles, size_t columns, size_t runs,
                        size_t length, size_t together)
 {
+    const size_t all = over(columns, BLOCK), most = (size_t)tiles->blocks;
     *p = (struct qc_panel_shape){.columns = columns,
-                                 .blocks = blocks_of_product_panel(tiles, columns),
+                                 .blocks = all ? over(all, over(all, most)) : 1,
                                  .runs = runs,
                                  .length = length,
                                  .pieces = 1,
@@ -95,15 +90,6 @@ static QC_INLINE void columns_body(float *restrict to, size_t width, const float
             to[e * width + c] = c < count ? from[(ptrdiff_t)e * step + (ptrdiff_t)c * column] : 0;
 }
 
-static void columns_product_panel(float *to, size_t width, const float *from, ptrdiff_t column, ptrdiff_t step,
-                                  size_t length, size_t count)
-{
-    if (step == 1)
-        columns_body(to, width, from, column, 1, length, count);
-    else
-        columns_body(to, width, from, column, step, length, count);
-}
-
 static void pack_product_panel(float *to, const struct qc_panel_source *f, size_t first, size_t width, size_t count,
                                const struct slice *s)
 {
@@ -115,8 +101,10 @@ static void pack_product_panel(float *to, const struct qc_panel_source *f, size_
             n = n < end - e ? n : end - e;
             if (f->column == 1)
                 rows(to, width, at, f->step, n, count);
+            else if (f->step == 1)
+                columns_body(to, width, at, f->column, 1, n, count);
             else
-                columns_product_panel(to, width, at, f->column, f->step, n, count);
+                columns_body(to, width, at, f->column, f->step, n, count);
         }
     }
 }
