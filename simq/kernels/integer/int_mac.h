@@ -150,15 +150,6 @@ static inline int64_t qc_int_mac_slabs(const struct qc_int_mac *m)
 /* Returns the parameters of its weight packing. */
 struct qc_int_pack qc_int_mac_pack(const struct qc_int_mac *m);
 
-/* Copying: the data of a step to the form that its tiles read:
-   padded, spread out for a transposed convolution, with contiguous channels, less the shift. */
-
-/* Copies one sample: `from` with the strides of m->d, `to` with those of m->plane_step. */
-void qc_int_copy(const struct qc_int_mac *m, uint8_t *to, const char *from);
-
-/* Copies line k of plane i. */
-void qc_int_copy_line(const struct qc_int_mac *m, uint8_t *to, const char *from, int64_t i, int64_t k);
-
 /* Sums of products as x86 without VNNI computes them: two products at a time,
    saturated at 16 bits (arith/contract.h). Data are unsigned bytes, weights are as stored, in the order of
    graph/core/pair_order.h; zero points are subtracted afterwards. Plain loops, one pixel at a time. */
@@ -167,10 +158,6 @@ void qc_int_copy_line(const struct qc_int_mac *m, uint8_t *to, const char *from,
 size_t qc_int_pairs_bytes(const struct qc_int_mac *m);
 size_t qc_int_pairs_scratch(const struct qc_int_mac *m);
 
-/* Computes one group: data starts at the group's first channel, y at its first result. */
-void qc_int_pairs_run(const struct qc_int_mac *m, int64_t group, const uint8_t *data, const uint8_t *weights,
-                      const int32_t *bias, char *y, void *scratch);
-
 /* 3 by 3 depthwise convolutions with byte results, one or two lines at a time. If data
    is copied, four lines are held. */
 
@@ -178,6 +165,3 @@ void qc_int_pairs_run(const struct qc_int_mac *m, int64_t group, const uint8_t *
 bool qc_int_lines_new(struct qc_int_mac *m, const int32_t *w, const int32_t *bias, struct qc_status *st);
 size_t qc_int_lines_bytes(const struct qc_int_mac *m);
 size_t qc_int_lines_scratch(const struct qc_int_mac *m);
-
-/* Computes one sample: unpadded data, y with contiguous channels. */
-void qc_int_lines_run(const struct qc_int_mac *m, uint8_t *y, const char *data, uint8_t *scratch);
