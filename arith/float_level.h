@@ -54,14 +54,6 @@ static inline double qc_nearest_level(double x, struct qc_levels levels, int32_t
 /* Levels minus the zero point are numbered in ascending order; zero has number 0. The number of an integer is the
    integer itself. Floating-point levels have 2^mantissa numbers in each octave, and as many below 2^least. */
 
-/* Returns the floating-point level of a number, not limited to the largest level. */
-static inline double qc_float_level_at(int64_t k, int mantissa, int least)
-{
-    const int64_t octave = (int64_t)1 << mantissa, n = k < 0 ? -k : k, e = n < octave ? 0 : (n >> mantissa) - 1;
-    const double level = ldexp((double)(n - e * octave), (int)e + least - mantissa);
-    return k < 0 ? -level : level;
-}
-
 /* Returns the number of a floating-point level. */
 static inline int64_t qc_float_level_number(double level, int mantissa, int least)
 {
@@ -75,10 +67,14 @@ static inline int64_t qc_float_level_number(double level, int mantissa, int leas
     return level < 0 ? -n : n;
 }
 
-/* Returns the level of a number in units of the scale. */
+/* Returns the level of a number in units of the scale. A floating-point level is not limited to the largest one. */
 static inline double qc_level_at(int64_t k, struct qc_levels levels)
 {
-    return levels.mantissa ? qc_float_level_at(k, levels.mantissa, levels.least) : (double)k;
+    if (!levels.mantissa) return (double)k;
+    const int64_t octave = (int64_t)1 << levels.mantissa, n = k < 0 ? -k : k,
+                  e = n < octave ? 0 : (n >> levels.mantissa) - 1;
+    const double level = ldexp((double)(n - e * octave), (int)e + levels.least - levels.mantissa);
+    return k < 0 ? -level : level;
 }
 
 /* Returns where rounding changes from level k to level k + 1. */

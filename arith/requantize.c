@@ -4,16 +4,6 @@
 #include "arith/real_steps.h"
 #include "base/simd.h"
 
-/* tflite: mean = sum * (multiplier * 2^k / n) * 2^(shift - k). The quotient is truncated. k = floor(log2 n), at most 32
-   and at most 31 + shift. */
-static struct qc_fixed tflite_mean(struct qc_fixed m, int64_t n)
-{
-    int k = 0;
-    while (k < 32 && (n >> (k + 1)) > 0) k++;
-    if (k > 31 + m.shift) k = 31 + m.shift;
-    return (struct qc_fixed){.multiplier = (int32_t)((((int64_t)m.multiplier) << k) / n), .shift = m.shift - k};
-}
-
 static bool fill_float(struct qc_requantizer *r, const struct qc_requantize_def *d, struct qc_arena *a,
                        struct qc_status *st)
 {
@@ -51,13 +41,6 @@ static bool fill_xnnpack_mean(struct qc_requantizer *r, const struct qc_requanti
     r->input_zero_point = -(int32_t)zeros;
     r->zero_point = 0;
     return true;
-}
-
-/* tflite, 64-bit accumulators: the multiplier has 16 bits, and the product is rounded once, half upward. */
-static struct qc_fixed reduced(struct qc_fixed m)
-{
-    const int32_t high = m.multiplier < 0x7FFF0000 ? (m.multiplier + (1 << 15)) >> 16 : 0x7FFF;
-    return (struct qc_fixed){.multiplier = high * (1 << 16), .shift = m.shift};
 }
 
 static bool is_xnnpack(const struct qc_requantize_def *d)
@@ -106,8 +89,18 @@ static bool fill_fixed(struct qc_requantizer *r, const struct qc_requantize_def 
     for (size_t c = 0; c < r->count; c++) {
         struct qc_fixed m = {0};
         if (!qc_fixed_ratio(&m, ratio_of(d, c, twice), st)) return false;
-        if (d->source == QC_FROM_SUM && twice) m = tflite_mean(m, d->divisor);
-        all[c] = wide ? reduced(m) : m;
+        /* tflite: mean = sum * (multiplier * 2^k / n) * 2^(shift - k). The quotient is truncated. k = floor(log2 n), at
+           most 32 and at most 31 + shift. */
+        if (d->source == QC_FROM_SUM && twice) {
+            int k = 0;
+            while (k < 32 && (d->divisor >> (k + 1)) > 0) k++;
+            if (k > 31 + m.shift) k = 31 + m.shift;
+            m.multiplier = (int32_t)((((int64_t)m.multiplier) << k) / d->divisor);
+            m.shift -= k;
+        }
+        /* tflite, 64-bit accumulators: the multiplier has 16 bits, and the product is rounded once, half upward. */
+        if (wide) m.multiplier = (m.multiplier < 0x7FFF0000 ? (m.multiplier + (1 << 15)) >> 16 : 0x7FFF) * (1 << 16);
+        all[c] = m;
     }
     return true;
 }
@@ -148,34 +141,6 @@ int32_t qc_requantize_one(const struct qc_requantizer *r, size_t channel, int64_
 
 /* ------------------------------------------------- arrays */
 
-static bool fill_loop(struct qc_requantize_loop *loop, const struct qc_requantizer *r, struct qc_arena *a,
-                      struct qc_status *st)
-{
-    const size_t count = r->count;
-    int32_t *narrow = QC_NEW_ARRAY(a, int32_t, 4 * count, st);
-    uint64_t *wide = QC_NEW_ARRAY(a, uint64_t, 3 * count, st);
-    if (!narrow || !wide) return false;
-    for (size_t c = 0; c < count; c++) {
-        const struct qc_fixed_steps s = qc_fixed_steps_of(r->fixed[c]);
-        narrow[c] = s.multiplier;
-        narrow[count + c] = s.left;
-        narrow[2 * count + c] = s.right;
-        narrow[3 * count + c] = s.limit;
-        wide[c] = s.bias;
-        wide[count + c] = s.shift;
-        wide[2 * count + c] = s.offset;
-        loop->raises |= s.left > 0;
-    }
-    loop->multiplier = narrow;
-    loop->left = narrow + count;
-    loop->right = narrow + 2 * count;
-    loop->limit = narrow + 3 * count;
-    loop->bias = wide;
-    loop->shift = wide + count;
-    loop->offset = wide + 2 * count;
-    return true;
-}
-
 bool qc_requantize_loop_of(struct qc_requantize_loop *out, const struct qc_requantizer *r, struct qc_arena *a,
                            struct qc_status *st)
 {
@@ -192,7 +157,32 @@ bool qc_requantize_loop_of(struct qc_requantize_loop *out, const struct qc_requa
     if (r->levels.lo < -65536 || r->levels.hi > 65536)
         return qc_fail(st, QC_UNSUPPORTED, "levels %d to %d under a rounding of 16 bits and less", r->levels.lo,
                        r->levels.hi);
-    if (r->rule != QC_REQUANTIZE_FLOAT && !fill_loop(&loop, r, a, st)) return false;
+    if (r->rule == QC_REQUANTIZE_FLOAT) {
+        *out = loop;
+        return true;
+    }
+    const size_t count = r->count;
+    int32_t *narrow = QC_NEW_ARRAY(a, int32_t, 4 * count, st);
+    uint64_t *wide = QC_NEW_ARRAY(a, uint64_t, 3 * count, st);
+    if (!narrow || !wide) return false;
+    for (size_t c = 0; c < count; c++) {
+        const struct qc_fixed_steps s = qc_fixed_steps_of(r->fixed[c]);
+        narrow[c] = s.multiplier;
+        narrow[count + c] = s.left;
+        narrow[2 * count + c] = s.right;
+        narrow[3 * count + c] = s.limit;
+        wide[c] = s.bias;
+        wide[count + c] = s.shift;
+        wide[2 * count + c] = s.offset;
+        loop.raises |= s.left > 0;
+    }
+    loop.multiplier = narrow;
+    loop.left = narrow + count;
+    loop.right = narrow + 2 * count;
+    loop.limit = narrow + 3 * count;
+    loop.bias = wide;
+    loop.shift = wide + count;
+    loop.offset = wide + 2 * count;
     *out = loop;
     return true;
 }

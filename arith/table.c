@@ -31,26 +31,15 @@ QC_TARGET_VBMI static void table_vbmi(const uint8_t table[256], uint8_t *y, cons
         _mm512_mask_storeu_epi8(y + i, mask, _mm512_mask_blend_epi8(_mm512_movepi8_mask(v), low, high));
     }
 }
-
-static bool has_vbmi(void)
-{
-    return QC_HAS_AVX512() && __builtin_cpu_supports("avx512vbmi");
-}
-#else
-static void table_vbmi(const uint8_t table[256], uint8_t *y, const uint8_t *x, size_t n)
-{
-    (void)table, (void)y, (void)x, (void)n;
-}
-static bool has_vbmi(void)
-{
-    return false;
-}
 #endif
 
 void qc_table_run(const uint8_t table[256], uint8_t *y, const uint8_t *x, size_t n)
 {
-    if (has_vbmi())
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (QC_HAS_AVX512() && __builtin_cpu_supports("avx512vbmi")) {
         table_vbmi(table, y, x, n);
-    else
-        for (size_t i = 0; i < n; i++) y[i] = table[x[i]];
+        return;
+    }
+#endif
+    for (size_t i = 0; i < n; i++) y[i] = table[x[i]];
 }

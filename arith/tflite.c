@@ -65,16 +65,6 @@ static double sigmoid24(double x)
     return 65536.0 / (1 + exp(-x / 24));
 }
 
-/* Sigmoids, each less half the error of the line to the next one in its middle; the last one stands for 1. */
-static void fill_sigmoids(uint16_t y[256])
-{
-    for (int i = 0; i < 255; i++) {
-        const double line = (sigmoid24(i) + sigmoid24(i + 1)) / 2;
-        y[i] = (uint16_t)round(sigmoid24(i) - (line - sigmoid24(i + 0.5)) / 2);
-    }
-    y[255] = UINT16_MAX;
-}
-
 /* On the line from entry x / 2^bits to the next one, in Q0.(16 + bits). */
 static uint32_t interpolated(const uint16_t y[256], uint32_t x, int bits)
 {
@@ -117,7 +107,12 @@ bool qc_tflite_unary_of(struct qc_tflite_unary *u, struct qc_status *st)
     }
     if (u->kind == QC_TFLITE_SIGMOID_16 || u->kind == QC_TFLITE_TANH_16) {
         u->identity = input16(si, u->kind == QC_TFLITE_TANH_16);
-        fill_sigmoids(u->sigmoid);
+        /* Each less half the error of the line to the next one in its middle; the last one stands for 1. */
+        for (int i = 0; i < 255; i++) {
+            const double line = (sigmoid24(i) + sigmoid24(i + 1)) / 2;
+            u->sigmoid[i] = (uint16_t)round(sigmoid24(i) - (line - sigmoid24(i + 0.5)) / 2);
+        }
+        u->sigmoid[255] = UINT16_MAX;
     }
     if (u->kind == QC_TFLITE_LEAKY_RELU) {
         u->negative = (struct qc_fixed){0};
@@ -156,20 +151,6 @@ static int32_t exp_of_quarter(int32_t a)
     return at_center + qc_high_mul(at_center, x + high);
 }
 
-/* Returns exp(a) in Q0.31 for a <= 0 in Q5.26: the polynomial for the part below 1/4, a factor for each higher bit. */
-static int32_t exp_of_negative(int32_t a)
-{
-    static const int32_t factor[] = {1672461947, 1302514674, 790015084, 290630308,
-                                     39332535,   720401,     242}; /* exp(-2^(i-2)) */
-    const int32_t quarter = 1 << 24, low = (a & (quarter - 1)) - quarter;
-    const uint32_t rest = (uint32_t)low - (uint32_t)a;
-    if (a == 0) return INT32_MAX;
-    int32_t result = exp_of_quarter(qc_fixed_raise(low, 5));
-    for (int i = 0; i < 7; i++)
-        if (rest & (UINT32_C(1) << (24 + i))) result = qc_high_mul(result, factor[i]);
-    return result;
-}
-
 /* Returns 1 / (1 + a) in Q0.31 for a in Q0.31, 0 <= a < 1: three Newton steps in Q2.29. */
 static int32_t inverse_of_one_plus(int32_t a)
 {
@@ -190,9 +171,19 @@ struct qc_tflite_softmax qc_tflite_softmax_of(float input_scale, float beta)
                                       .diff_min = -qc_saturate32((int64_t)radius)};
 }
 
+/* Returns exp(a) in Q0.31: the polynomial for the part below 1/4, a factor for each higher bit. */
 static int32_t exp_of_difference(const struct qc_tflite_softmax *s, int32_t difference)
 {
-    return exp_of_negative(qc_high_mul((int32_t)((uint32_t)difference << s->left_shift), s->multiplier));
+    const int32_t a = qc_high_mul((int32_t)((uint32_t)difference << s->left_shift), s->multiplier); /* in Q5.26 */
+    static const int32_t factor[] = {1672461947, 1302514674, 790015084, 290630308,
+                                     39332535,   720401,     242}; /* exp(-2^(i-2)) */
+    const int32_t quarter = 1 << 24, low = (a & (quarter - 1)) - quarter;
+    const uint32_t rest = (uint32_t)low - (uint32_t)a;
+    if (a == 0) return INT32_MAX;
+    int32_t result = exp_of_quarter(qc_fixed_raise(low, 5));
+    for (int i = 0; i < 7; i++)
+        if (rest & (UINT32_C(1) << (24 + i))) result = qc_high_mul(result, factor[i]);
+    return result;
 }
 
 void qc_tflite_softmax_row(const struct qc_tflite_softmax *s, int32_t *y, const int32_t *x, size_t n, int32_t lowest)

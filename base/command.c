@@ -50,15 +50,6 @@ bool qc_command_split(const char ***words, size_t *count, const char *text, stru
     return *count || qc_fail(st, QC_USAGE, "there is no command");
 }
 
-/* Returns the word with `file` in place of every placeholder. */
-static char *filled_word(const char *word, const char *file, struct qc_arena *a, struct qc_status *st)
-{
-    char *out = qc_arena_strdup(a, "", st);
-    for (const char *at; out && (at = strstr(word, QC_COMMAND_FILE)); word = at + strlen(QC_COMMAND_FILE))
-        out = qc_arena_printf(a, st, "%s%.*s%s", out, (int)(at - word), word, file);
-    return out ? qc_arena_printf(a, st, "%s%s", out, word) : NULL;
-}
-
 /* ---- The process ---- */
 
 /* The last bytes read from a pipe. */
@@ -82,12 +73,6 @@ static void take_text(struct tail *t)
         return;
     }
     t->size += (size_t)n;
-}
-
-static const char *end_of(struct tail *t)
-{
-    t->text[t->size] = '\0';
-    return t->size > TAIL ? t->text + t->size - TAIL : t->text;
 }
 
 /* Returns the last line that is not blank. */
@@ -150,15 +135,6 @@ static bool ended_well(int how, struct tail *err, struct qc_status *st)
     return qc_fail(st, QC_MACHINE, "it ended with exit code %d%s%.400s", WEXITSTATUS(how), colon, said);
 }
 
-static bool open_pipes(int out[2], int err[2], struct qc_status *st)
-{
-    if (pipe2(out, O_CLOEXEC) != 0) return qc_fail(st, QC_MACHINE, "cannot make a pipe: %s", strerror(errno));
-    if (pipe2(err, O_CLOEXEC) == 0) return true;
-    close(out[0]);
-    close(out[1]);
-    return qc_fail(st, QC_MACHINE, "cannot make a pipe: %s", strerror(errno));
-}
-
 bool qc_command_run(const char **out, const char *const *words, const char *file,
                     bool (*go_on)(void *user, struct qc_status *st), void *user, struct qc_arena *a,
                     struct qc_status *st)
@@ -170,9 +146,20 @@ bool qc_command_run(const char **out, const char *const *words, const char *file
     int from_out[2], from_err[2], how = 0;
     pid_t pid = 0;
     if (!argv || !tails) return false;
-    for (size_t i = 0; i < count; i++)
-        if (!(argv[i] = filled_word(words[i], file, a, st))) return false;
-    if (!open_pipes(from_out, from_err, st)) return false;
+    for (size_t i = 0; i < count; i++) {
+        /* The word with `file` in place of every placeholder. */
+        const char *word = words[i];
+        char *filled = qc_arena_strdup(a, "", st);
+        for (const char *at; filled && (at = strstr(word, QC_COMMAND_FILE)); word = at + strlen(QC_COMMAND_FILE))
+            filled = qc_arena_printf(a, st, "%s%.*s%s", filled, (int)(at - word), word, file);
+        if (!(argv[i] = filled ? qc_arena_printf(a, st, "%s%s", filled, word) : NULL)) return false;
+    }
+    const bool piped = pipe2(from_out, O_CLOEXEC) == 0;
+    if (!piped || pipe2(from_err, O_CLOEXEC) != 0) {
+        qc_fail(st, QC_MACHINE, "cannot make a pipe: %s", strerror(errno));
+        for (int i = 0; piped && i < 2; i++) close(from_out[i]);
+        return false;
+    }
     tails[0].fd = from_out[0];
     tails[1].fd = from_err[0];
     const bool started = start_program(&pid, argv, from_out, from_err, st);
@@ -186,7 +173,8 @@ bool qc_command_run(const char **out, const char *const *words, const char *file
     for (int i = 0; i < 2; i++)
         if (tails[i].fd >= 0) close(tails[i].fd);
     ok = ok && ended_well(how, &tails[1], st);
-    *out = ok ? end_of(&tails[0]) : NULL;
+    tails[0].text[tails[0].size] = '\0';
+    *out = ok ? tails[0].text + (tails[0].size > TAIL ? tails[0].size - TAIL : 0) : NULL;
     return ok;
 }
 

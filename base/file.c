@@ -284,19 +284,14 @@ bool qc_output_commit(struct qc_output *o, struct qc_status *st)
     return true;
 }
 
-/* Waits until no other job commits a pair in the folder, or for 10 s, for not every file system has locks. */
-static void wait_for_folder(int fd)
-{
-    const struct timespec while_locked = {.tv_nsec = 10000000};
-    for (unsigned i = 0; i < 1000 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK; i++)
-        nanosleep(&while_locked, NULL);
-}
-
 bool qc_output_commit_pair(struct qc_output *part, struct qc_output *whole, struct qc_status *st)
 {
     if (!qc_output_settle(part, st) || !qc_output_settle(whole, st)) return false;
+    /* Waits until no other job commits a pair in the folder, or for 10 s, for not every file system has locks. */
     CLOSED folder = open_folder(whole->path);
-    if (folder >= 0) wait_for_folder(folder);
+    const struct timespec while_locked = {.tv_nsec = 10000000};
+    for (unsigned i = 0; folder >= 0 && i < 1000 && flock(folder, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK; i++)
+        nanosleep(&while_locked, NULL);
     if (!whole->slot || !part->slot || access(part->path, F_OK) != 0)
         return qc_output_commit(part, st) && qc_output_commit(whole, st);
     QC_FREED char *aside = join_file(whole->tmp, "-earlier");

@@ -27,26 +27,20 @@ struct run {
     struct qc_status *st;
 };
 
-/* Takes the next item. Items are taken in order, so those before a failed one run: one of them may fail too, and the
-   error of the smallest is reported. */
-static bool take_item(size_t *item, struct run *r)
-{
-    pthread_mutex_lock(&r->lock);
-    const bool yes = !r->stopped && r->next < r->failed;
-    if (yes) *item = r->next++;
-    pthread_mutex_unlock(&r->lock);
-    return yes;
-}
-
-/* Body of every thread of a team. */
+/* Body of every thread of a team. Items are taken in order, so those before a failed one run: one of them may fail too,
+   and the error of the smallest is reported. */
 static void work(struct run *r, const sigset_t *of_caller)
 {
     const unsigned worker = (unsigned)omp_get_thread_num();
-    size_t item;
     if (worker == 0) pthread_sigmask(SIG_SETMASK, of_caller, NULL);
     /* By OpenMP's rule a nested region has one thread; this also holds if the user allows more levels. */
     omp_set_num_threads(1);
-    while (worker < r->workers && take_item(&item, r)) {
+    while (worker < r->workers) {
+        pthread_mutex_lock(&r->lock);
+        const bool more = !r->stopped && r->next < r->failed;
+        const size_t item = more ? r->next++ : 0;
+        pthread_mutex_unlock(&r->lock);
+        if (!more) return;
         struct qc_status st = QC_STATUS_INIT;
         bool ok = r->fn(r->user, item, worker, &st);
         if (!ok && st.code == QC_OK) qc_fail(&st, QC_MACHINE, "item %zu failed without a reason", item);

@@ -90,18 +90,13 @@ __attribute__((target("sha,sse4.1"))) static void add_blocks_sha(uint32_t state[
     _mm_storeu_si128((__m128i *)(void *)state, _mm_blend_epi16(feba, dchg, 0xf0));
     _mm_storeu_si128((__m128i *)(void *)(state + 4), _mm_alignr_epi8(dchg, feba, 8));
 }
-
-static bool has_sha(void)
-{
-    unsigned a, b = 0, c, d;
-    return qc_simd_bits >= 256 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && b >> 29 & 1;
-}
 #endif
 
 static void add_all(uint32_t state[8], const unsigned char *p, size_t count)
 {
 #if defined(__x86_64__)
-    if (has_sha()) {
+    unsigned a, b = 0, c, d;
+    if (qc_simd_bits >= 256 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && b >> 29 & 1) {
         add_blocks_sha(state, p, count);
         return;
     }

@@ -128,19 +128,6 @@ static int show(FILE *f, const char *s, size_t most)
     return columns;
 }
 
-static int print_text(FILE *f, const struct conversion *c, const char *s)
-{
-    const size_t most = c->precision < 0 ? SIZE_MAX : (size_t)c->precision;
-    const bool left = c->width < 0 || strchr(c->flags, '-');
-    int width = c->width < 0 ? -c->width : c->width;
-    if (!s) s = "(null)";
-    const int columns = show(NULL, s, most), gap = width > columns ? width - columns : 0;
-    if (!left) fprintf(f, "%*s", gap, "");
-    show(f, s, most);
-    if (left) fprintf(f, "%*s", gap, "");
-    return columns + gap;
-}
-
 int qc_vprint(FILE *f, const char *fmt, va_list ap)
 {
     int columns = 0;
@@ -154,9 +141,18 @@ int qc_vprint(FILE *f, const char *fmt, va_list ap)
         if (!*p) break;
         struct conversion c;
         p = read_conversion(&c, p + 1, &list);
-        if (c.kind == 's')
-            columns += print_text(f, &c, va_arg(list, const char *));
-        else if (c.kind == '%')
+        if (c.kind == 's') {
+            const char *s = va_arg(list, const char *);
+            const size_t most = c.precision < 0 ? SIZE_MAX : (size_t)c.precision;
+            const bool left = c.width < 0 || strchr(c.flags, '-');
+            int width = c.width < 0 ? -c.width : c.width;
+            if (!s) s = "(null)";
+            const int taken = show(NULL, s, most), gap = width > taken ? width - taken : 0;
+            if (!left) fprintf(f, "%*s", gap, "");
+            show(f, s, most);
+            if (left) fprintf(f, "%*s", gap, "");
+            columns += taken + gap;
+        } else if (c.kind == '%')
             columns += fputc('%', f) != EOF;
         else if (c.kind == 'c')
             columns += fputc(va_arg(list, int), f) != EOF;

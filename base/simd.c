@@ -9,18 +9,13 @@ const char *qc_simd_limit(void)
     return getenv("QCALIB_MAX_CPU_ISA");
 }
 
-/* Unknown names do not limit anything. */
-static int widest(const char *limit)
-{
-    if (!limit) return 512;
-    if (strcasecmp(limit, "avx2") == 0 || strcasecmp(limit, "avx_vnni") == 0) return 256;
-    return strcasecmp(limit, "plain") == 0 ? 128 : 512;
-}
-
 int qc_simd_bits = 512;
 
-/* At load time, since loops read the value at every call. */
+/* At load time, since loops read the value at every call. Unknown names do not limit anything. */
 __attribute__((constructor)) static void limit(void)
 {
-    qc_simd_bits = widest(qc_simd_limit());
+    const char *name = qc_simd_limit();
+    if (!name) return;
+    if (strcasecmp(name, "avx2") == 0 || strcasecmp(name, "avx_vnni") == 0) qc_simd_bits = 256;
+    if (strcasecmp(name, "plain") == 0) qc_simd_bits = 128;
 }

@@ -88,22 +88,6 @@ static bool check_array_shape(struct qc_memory_array *x, const struct qc_array *
     return true;
 }
 
-static struct qc_memory_array *make_array(const struct qc_memory_data *m, const struct qc_array *array,
-                                          struct qc_status *st)
-{
-    struct qc_memory_array *x = QC_NEW(m->arena, struct qc_memory_array, st);
-    if (!x || !check_array_shape(x, array, m->arena, st)) return NULL;
-    if (array->preprocess && *array->preprocess &&
-        !qc_preprocess_parse(&x->preprocess, array->preprocess, m->arena, st))
-        return NULL;
-    x->peak = array->peak;
-    x->named_by_file = array->named_by_file;
-    const char *name = qc_arena_strdup(m->arena, array->name, st), *type = qc_dtype_long_name(array->dtype);
-    x->entry = (struct qc_data_entry){
-        .name = name, .type = type, .dtype = array->dtype, .rank = array->rank, .dims = x->dims, .storage = m->storage};
-    return name ? x : NULL;
-}
-
 static bool add_memory_array(struct qc_memory_array **out, struct qc_memory_data *m, const struct qc_array *array,
                              struct qc_status *st)
 {
@@ -114,8 +98,19 @@ static bool add_memory_array(struct qc_memory_array **out, struct qc_memory_data
     if (!more) return false;
     m->arrays = more;
     if (!qc_index_reserve(&m->by_name, st)) return false;
-    struct qc_memory_array *x = make_array(m, array, st);
-    if (!x) return qc_where(st, "%s: array '%s'", m->name, array->name);
+    struct qc_memory_array *x = QC_NEW(m->arena, struct qc_memory_array, st);
+    const char *preprocess = array->preprocess && *array->preprocess ? array->preprocess : NULL;
+    if (!x || !check_array_shape(x, array, m->arena, st) ||
+        (preprocess && !qc_preprocess_parse(&x->preprocess, preprocess, m->arena, st)) ||
+        !(x->entry.name = qc_arena_strdup(m->arena, array->name, st)))
+        return qc_where(st, "%s: array '%s'", m->name, array->name);
+    x->peak = array->peak;
+    x->named_by_file = array->named_by_file;
+    x->entry.type = qc_dtype_long_name(array->dtype);
+    x->entry.dtype = array->dtype;
+    x->entry.rank = array->rank;
+    x->entry.dims = x->dims;
+    x->entry.storage = m->storage;
     m->arrays[m->count++] = x;
     qc_index_put(&m->by_name, qc_hash_text(x->entry.name), (uint32_t)m->count);
     *out = x;
@@ -265,37 +260,33 @@ static void mix_numbers(char sum[65], const float *x, size_t n)
     mix(sum, x, n * sizeof *x);
 }
 
-static bool mix_array(char sum[65], const struct qc_memory_array *x, struct qc_status *st)
-{
-    const struct qc_preprocess *p = &x->preprocess;
-    const int64_t head[2] = {x->entry.dtype, x->entry.rank};
-    QC_FREED void *row = malloc(x->row_bytes ? x->row_bytes : 1);
-    if (!row) return qc_fail_memory(st, x->row_bytes);
-    mix(sum, x->entry.name, strlen(x->entry.name));
-    mix(sum, head, sizeof head);
-    mix(sum, x->dims, x->entry.rank * sizeof *x->dims);
-    mix(sum, &x->peak, sizeof x->peak);
-    mix_numbers(sum, p->scale, p->scale_count);
-    mix_numbers(sum, p->mean, p->mean_count);
-    mix_numbers(sum, p->std, p->std_count);
-    for (int64_t i = 0; i < x->dims[0]; i++) {
-        const unsigned rank = x->entry.rank - 1;
-        const int64_t *dims = x->sizes ? x->sizes + (size_t)i * rank : NULL;
-        const size_t bytes = dims ? qc_entry_elements(dims, rank) * qc_dtype_size(x->entry.dtype) : x->row_bytes;
-        if (dims) mix(sum, dims, rank * sizeof *dims);
-        if (!qc_memory_array_read(row, x, i, 1, st)) return false;
-        mix(sum, row, bytes);
-    }
-    return true;
-}
-
 bool qc_memory_data_sha256(char hex[65], const struct qc_memory_data *m, struct qc_status *st)
 {
     char sum[65];
     memset(sum, '0', 64);
     sum[64] = '\0';
-    for (size_t i = 0; i < m->count; i++)
-        if (!mix_array(sum, m->arrays[i], st)) return false;
+    for (size_t k = 0; k < m->count; k++) {
+        const struct qc_memory_array *x = m->arrays[k];
+        const struct qc_preprocess *p = &x->preprocess;
+        const int64_t head[2] = {x->entry.dtype, x->entry.rank};
+        QC_FREED void *row = malloc(x->row_bytes ? x->row_bytes : 1);
+        if (!row) return qc_fail_memory(st, x->row_bytes);
+        mix(sum, x->entry.name, strlen(x->entry.name));
+        mix(sum, head, sizeof head);
+        mix(sum, x->dims, x->entry.rank * sizeof *x->dims);
+        mix(sum, &x->peak, sizeof x->peak);
+        mix_numbers(sum, p->scale, p->scale_count);
+        mix_numbers(sum, p->mean, p->mean_count);
+        mix_numbers(sum, p->std, p->std_count);
+        for (int64_t i = 0; i < x->dims[0]; i++) {
+            const unsigned rank = x->entry.rank - 1;
+            const int64_t *dims = x->sizes ? x->sizes + (size_t)i * rank : NULL;
+            const size_t bytes = dims ? qc_entry_elements(dims, rank) * qc_dtype_size(x->entry.dtype) : x->row_bytes;
+            if (dims) mix(sum, dims, rank * sizeof *dims);
+            if (!qc_memory_array_read(row, x, i, 1, st)) return false;
+            mix(sum, row, bytes);
+        }
+    }
     memcpy(hex, sum, sizeof sum);
     return true;
 }
@@ -340,43 +331,33 @@ static bool read_drawn_rows(void *out, void *user, size_t first, size_t count, s
     return true;
 }
 
-static bool make_room(struct drawn *x, struct qc_status *st)
+/* Checks a row against the array's description and adds it. left: bytes that may still be kept in memory. */
+static bool add_drawn_row(struct drawn *x, const struct qc_array *array, const struct qc_sized_row *row, size_t *left,
+                          struct qc_status *st)
 {
-    if (x->count < x->capacity) return true;
-    const size_t wanted = x->capacity ? 2 * x->capacity : 64;
     size_t bytes;
-    struct place *places = realloc(x->places, wanted * sizeof *places);
-    if (!places) return qc_fail_memory(st, wanted * sizeof *places);
-    x->places = places;
-    if (!qc_mul_size(&bytes, wanted * sizeof *x->sizes, x->rank + 1)) return qc_fail_memory(st, wanted);
-    int64_t *sizes = realloc(x->sizes, bytes);
-    if (!sizes) return qc_fail_memory(st, bytes);
-    x->sizes = sizes;
-    x->capacity = wanted;
-    return true;
-}
-
-/* Checks a row against the array's description and returns its bytes. */
-static bool check_row(size_t *bytes, const struct qc_array *array, const struct qc_sized_row *row, struct qc_status *st)
-{
-    *bytes = qc_dtype_size(array->dtype);
+    bytes = qc_dtype_size(array->dtype);
     for (unsigned d = 1; d < array->rank; d++) {
         const int64_t n = row->dims[d - 1], said = array->dims[d];
         if (n < 0 || (said >= 0 && said != n))
             return qc_fail(st, QC_BAD_INPUT, "axis %u of its shape is %" PRId64 ", expected %" PRId64, d, n,
                            said < 0 ? 1 : said);
-        if (!qc_mul_size(bytes, *bytes, (size_t)n))
+        if (!qc_mul_size(&bytes, bytes, (size_t)n))
             return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
     }
-    return *bytes > 0 || qc_fail(st, QC_BAD_INPUT, "it has no elements");
-}
-
-/* left: bytes that may still be kept in memory. */
-static bool add_drawn_row(struct drawn *x, const struct qc_array *array, const struct qc_sized_row *row, size_t *left,
-                          struct qc_status *st)
-{
-    size_t bytes;
-    if (!check_row(&bytes, array, row, st) || !make_room(x, st)) return false;
+    if (!bytes) return qc_fail(st, QC_BAD_INPUT, "it has no elements");
+    if (x->count == x->capacity) {
+        const size_t wanted = x->capacity ? 2 * x->capacity : 64;
+        size_t room;
+        struct place *places = realloc(x->places, wanted * sizeof *places);
+        if (!places) return qc_fail_memory(st, wanted * sizeof *places);
+        x->places = places;
+        if (!qc_mul_size(&room, wanted * sizeof *x->sizes, x->rank + 1)) return qc_fail_memory(st, wanted);
+        int64_t *sizes = realloc(x->sizes, room);
+        if (!sizes) return qc_fail_memory(st, room);
+        x->sizes = sizes;
+        x->capacity = wanted;
+    }
     struct place place = {.memory = NULL};
     if (bytes <= *left) {
         if (!(place.memory = qc_arena_dup(x->arena, row->values, bytes, 1, st))) return false;
@@ -407,34 +388,6 @@ static bool draw_rows(struct qc_memory_data *m, struct drawn *const *all, const 
     }
 }
 
-/* Adds an array without rows, which are then drawn. */
-static bool begin_drawing(struct drawn **out, struct qc_memory_data *m, const struct qc_array *array,
-                          struct qc_status *st)
-{
-    static const struct qc_row_reader reader = {.read = read_drawn_rows, .free = free_rows};
-    int64_t dims[QC_DATA_RANK_MAX] = {0};
-    struct qc_array none = *array;
-    for (unsigned d = 1; none.dims && d < none.rank && d < QC_DATA_RANK_MAX; d++)
-        dims[d] = none.dims[d] < 0 ? 1 : none.dims[d];
-    if (none.dims) none.dims = dims;
-    struct drawn *x;
-    if (!QC_NEW_OWNER(x, st)) return false;
-    x->rank = none.rank - 1;
-    x->element = qc_dtype_size(none.dtype < QC_DTYPE_COUNT ? none.dtype : QC_NONE);
-    *out = x;
-    return qc_memory_data_add_reader(m, &none, &reader, x, st);
-}
-
-/* Sets the shape of an array to that of its rows. */
-static bool end_drawing(struct qc_memory_data *m, struct qc_memory_array *x, const struct drawn *rows,
-                        struct qc_status *st)
-{
-    struct qc_array all = {.dtype = x->entry.dtype, .rank = x->entry.rank, .dims = x->dims, .peak = x->peak};
-    x->dims[0] = (int64_t)rows->count;
-    if (rows->count) all.sizes = rows->sizes;
-    return check_array_shape(x, &all, m->arena, st) || qc_where(st, "%s: array '%s'", m->name, x->entry.name);
-}
-
 bool qc_memory_data_draw_sized(struct qc_memory_data *m, const struct qc_array *arrays, size_t count,
                                qc_next_sized_fn *next, void *user, size_t keep_bytes, struct qc_status *st)
 {
@@ -442,11 +395,28 @@ bool qc_memory_data_draw_sized(struct qc_memory_data *m, const struct qc_array *
     if (!count) return qc_fail(st, QC_USAGE, "%s: samples without arrays", m->name);
     QC_FREED struct drawn **all = calloc(count, sizeof *all);
     if (!all) return qc_fail_memory(st, count * sizeof *all);
-    for (size_t k = 0; k < count; k++)
-        if (!begin_drawing(&all[k], m, &arrays[k], st)) return false;
+    for (size_t k = 0; k < count; k++) { /* arrays without rows, which are then drawn */
+        static const struct qc_row_reader reader = {.read = read_drawn_rows, .free = free_rows};
+        int64_t zeros[QC_DATA_RANK_MAX] = {0};
+        struct qc_array none = arrays[k];
+        for (unsigned d = 1; none.dims && d < none.rank && d < QC_DATA_RANK_MAX; d++)
+            zeros[d] = none.dims[d] < 0 ? 1 : none.dims[d];
+        if (none.dims) none.dims = zeros;
+        struct drawn *x;
+        if (!QC_NEW_OWNER(x, st)) return false;
+        x->rank = none.rank - 1;
+        x->element = qc_dtype_size(none.dtype < QC_DTYPE_COUNT ? none.dtype : QC_NONE);
+        all[k] = x;
+        if (!qc_memory_data_add_reader(m, &none, &reader, x, st)) return false;
+    }
     if (!draw_rows(m, all, arrays, count, next, user, keep_bytes, st)) return false;
-    for (size_t k = 0; k < count; k++)
-        if (!end_drawing(m, m->arrays[first + k], all[k], st)) return false;
+    for (size_t k = 0; k < count; k++) {
+        struct qc_memory_array *x = m->arrays[first + k];
+        struct qc_array drawn = {.dtype = x->entry.dtype, .rank = x->entry.rank, .dims = x->dims, .peak = x->peak};
+        x->dims[0] = (int64_t)all[k]->count; /* the shape becomes that of the rows */
+        if (all[k]->count) drawn.sizes = all[k]->sizes;
+        if (!check_array_shape(x, &drawn, m->arena, st)) return qc_where(st, "%s: array '%s'", m->name, x->entry.name);
+    }
     return true;
 }
 

@@ -74,21 +74,6 @@ static const int64_t *sample_dims(const struct folder *f, const struct qc_npy *n
     return n->dims + (f->batches ? 1 : 0);
 }
 
-/* If a file is one sample, its first axis is not a sample axis. */
-static bool file_fits(const struct folder *f, const struct qc_npy *n)
-{
-    bool ok = n->rank == f->like.rank && n->dtype == f->like.dtype;
-    for (unsigned d = 0; ok && d < f->rank; d++)
-        ok = (f->free && f->free[d]) || sample_dims(f, n)[d] == sample_dims(f, &f->like)[d];
-    return ok;
-}
-
-static bool is_as_it_was(const struct folder *f, size_t file, const struct qc_npy *n)
-{
-    return n->rank == f->like.rank && n->dtype == f->like.dtype &&
-           (!f->rank || memcmp(sample_dims(f, n), f->shapes + file * f->rank, f->rank * sizeof *n->dims) == 0);
-}
-
 static size_t sample_bytes(const struct folder *f, size_t file)
 {
     return qc_entry_elements(f->shapes + file * f->rank, f->rank) * qc_dtype_size(f->like.dtype);
@@ -99,7 +84,9 @@ static bool read_part(char *out, const struct folder *f, size_t file, size_t fir
     struct qc_npy n;
     struct qc_bytes b;
     if (!open_array(&n, &b, f->paths[file], f->member, st)) return false;
-    bool ok = is_as_it_was(f, file, &n) && (!f->batches || (size_t)n.dims[0] >= first + count);
+    bool ok = n.rank == f->like.rank && n.dtype == f->like.dtype &&
+              (!f->rank || memcmp(sample_dims(f, &n), f->shapes + file * f->rank, f->rank * sizeof *n.dims) == 0) &&
+              (!f->batches || (size_t)n.dims[0] >= first + count);
     if (!ok)
         qc_fail(st, QC_BAD_INPUT, "%s: it has changed while it was read", f->paths[file]);
     else
@@ -158,18 +145,6 @@ static enum role role_of(bool *is_all, const char *file)
     return SAMPLES;
 }
 
-/* Returns which dims of a sample the input leaves free; without an input all are. Returns NULL with a status if memory
-   is out. */
-static const bool *free_dims(const struct folder *f, const struct qc_input_spec *input, struct qc_status *st)
-{
-    bool *free = QC_NEW_ARRAY(f->arena, bool, f->rank, st);
-    const unsigned skip = input && f->rank + 1 == input->rank ? 1 : 0; /* a sample has no batch axis */
-    const bool none = skip && input->dims[0] > 1;                      /* samples of one batch have one shape */
-    for (unsigned d = 0; free && d < f->rank; d++)
-        free[d] = !input || (!none && d + skip < input->rank && input->dims[d + skip] < 0);
-    return free;
-}
-
 /* Appends a file. Fails if it differs from the others in type or shape. */
 static bool append(struct folder *f, const char *path, const struct qc_input_spec *input, struct qc_status *st)
 {
@@ -183,12 +158,20 @@ static bool append(struct folder *f, const char *path, const struct qc_input_spe
         f->batches = f->batches && n.rank > 0;
         f->rank = n.rank - (f->batches ? 1 : 0);
         size_t bytes;
-        if (!(f->free = free_dims(f, input, st))) return false;
+        bool *loose = QC_NEW_ARRAY(f->arena, bool, f->rank, st);
+        const unsigned skip = input && f->rank + 1 == input->rank ? 1 : 0; /* a sample has no batch axis */
+        const bool none = skip && input->dims[0] > 1;                      /* samples of one batch have one shape */
+        for (unsigned d = 0; loose && d < f->rank; d++)
+            loose[d] = !input || (!none && d + skip < input->rank && input->dims[d + skip] < 0);
+        if (!(f->free = loose)) return false;
         if (!qc_mul_size(&bytes, f->capacity, f->rank) || !(f->shapes = QC_NEW_ARRAY(f->arena, int64_t, bytes, st)))
             return qc_fail_memory(st, f->capacity);
     }
-    if (!file_fits(f, &n))
-        return qc_fail(st, QC_BAD_INPUT, "%s: it has another type or shape than %s", path, f->paths[0]);
+    /* If a file is one sample, its first axis is not a sample axis. */
+    bool fits = n.rank == f->like.rank && n.dtype == f->like.dtype;
+    for (unsigned d = 0; fits && d < f->rank; d++)
+        fits = (f->free && f->free[d]) || sample_dims(f, &n)[d] == sample_dims(f, &f->like)[d];
+    if (!fits) return qc_fail(st, QC_BAD_INPUT, "%s: it has another type or shape than %s", path, f->paths[0]);
     f->paths[f->count] = path;
     if (n.row_bytes == 0 || qc_entry_elements(sample_dims(f, &n), f->rank) == 0)
         return qc_fail(st, QC_BAD_INPUT, "%s: its samples have no elements", path);

@@ -33,29 +33,22 @@ struct directory {
     uint64_t at, bytes, count;
 };
 
-/* Finds the end record; only a comment may follow it. */
-static bool find_end(uint64_t *at, unsigned char end[END], const struct qc_bytes *b, struct qc_status *st)
-{
-    if (b->size < END) return damaged_zip(st, "it is truncated");
-    const size_t size = b->size < END + COMMENT_MAX ? (size_t)b->size : END + COMMENT_MAX;
-    unsigned char *tail = malloc(size);
-    if (!tail) return qc_fail_memory(st, size);
-    bool ok = qc_bytes_read(tail, b, b->size - size, size, st), found = false;
-    for (size_t i = size - END + 1; ok && !found && i-- > 0;)
-        if (memcmp(tail + i, "PK\5\6", 4) == 0 && i + END + zip_number(tail + i + 20, 2) <= size) {
-            memcpy(end, tail + i, END);
-            *at = b->size - size + i;
-            found = true;
-        }
-    free(tail);
-    return ok && (found || damaged_zip(st, "its list of members is missing; it may be truncated"));
-}
-
 static bool find_directory(struct directory *d, const struct qc_bytes *b, struct qc_status *st)
 {
-    unsigned char end[END] = {0}, locator[LOCATOR], end64[END64];
-    uint64_t at = 0;
-    if (!find_end(&at, end, b, st)) return false;
+    unsigned char locator[LOCATOR], end64[END64];
+    if (b->size < END) return damaged_zip(st, "it is truncated");
+    /* The end record; only a comment may follow it. */
+    const size_t size = b->size < END + COMMENT_MAX ? (size_t)b->size : END + COMMENT_MAX;
+    QC_FREED unsigned char *tail = malloc(size);
+    if (!tail) return qc_fail_memory(st, size);
+    if (!qc_bytes_read(tail, b, b->size - size, size, st)) return false;
+    size_t i = size - END + 1;
+    bool found = false;
+    while (!found && i-- > 0)
+        found = memcmp(tail + i, "PK\5\6", 4) == 0 && i + END + zip_number(tail + i + 20, 2) <= size;
+    if (!found) return damaged_zip(st, "its list of members is missing; it may be truncated");
+    const unsigned char *end = tail + i;
+    const uint64_t at = b->size - size + i;
     *d = (struct directory){.count = zip_number(end + 10, 2),
                             .bytes = zip_number(end + 12, 4),
                             .at = zip_number(end + 16, 4)};

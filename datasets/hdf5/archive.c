@@ -187,15 +187,6 @@ static bool make_groups(struct qc_archive *a, const char *path)
     return group >= 0;
 }
 
-/* Mandatory filters. H5Pset_shuffle and H5Pset_deflate make them optional: a filter that fails, for example without
-   memory, is skipped silently. Our reader refuses chunks stored in any other way. */
-static bool set_filters(hid_t creation)
-{
-    const unsigned level = 4;
-    return H5Pset_filter(creation, H5Z_FILTER_SHUFFLE, H5Z_FLAG_MANDATORY, 0, NULL) >= 0 &&
-           H5Pset_filter(creation, H5Z_FILTER_DEFLATE, H5Z_FLAG_MANDATORY, 1, &level) >= 0;
-}
-
 /* The rows of a data set: `data`, or computed by `next` if that is NULL. */
 struct row_source {
     const void *data;
@@ -230,7 +221,12 @@ static bool put_set(struct qc_archive *a, const char *path, hid_t type, size_t r
     hid_t set = -1;
     QC_H5_OWN space = H5Screate_simple(rank, dims, NULL), creation = H5Pcreate(H5P_DATASET_CREATE);
     bool ok = make_groups(a, path) && plain_objects(creation);
-    if (ok && rows) ok = H5Pset_chunk(creation, rank, chunk) >= 0 && set_filters(creation);
+    /* Mandatory filters. H5Pset_shuffle and H5Pset_deflate make them optional: a filter that fails, for example without
+       memory, is skipped silently. Our reader refuses chunks stored in any other way. */
+    if (ok && rows)
+        ok = H5Pset_chunk(creation, rank, chunk) >= 0 &&
+             H5Pset_filter(creation, H5Z_FILTER_SHUFFLE, H5Z_FLAG_MANDATORY, 0, NULL) >= 0 &&
+             H5Pset_filter(creation, H5Z_FILTER_DEFLATE, H5Z_FLAG_MANDATORY, 1, &(unsigned){4}) >= 0;
     ok = ok && (set = H5Dcreate2(a->file, path, type, space, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 &&
          (!rows || (from->data ? H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, from->data) >= 0
                                : write_computed(set, type, space, rows, columns, from, st)));

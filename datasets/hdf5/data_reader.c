@@ -295,26 +295,6 @@ static bool take_next(struct qc_row_windows *w, const struct qc_row_source *from
     return true;
 }
 
-/* Reads rows; if they are read in order, also the rows after them. */
-static bool fill_windows(struct qc_row_windows *w, const struct qc_row_source *from, int64_t first, int64_t count,
-                         struct qc_status *st)
-{
-    const bool goes_on = first == w->next && first > 0 && !from->no_more;
-    int64_t more = goes_on ? least(w->ahead * 2, rows_that_fit(from->set)) : count;
-    more = least(more, from->set->dims[0] - first);
-    more = more > count ? more : count;
-    struct qc_status ignored = QC_STATUS_INIT;
-    struct qc_row_window *now = newest(w);
-    bool ok = ask_window(now, from, first, more, more > count ? &ignored : st);
-    if (!ok && more > count)
-        ok = ask_window(now, from, first, count, st); /* a row that was not asked for may be
-                                                         damaged */
-    if (!ok) return false;
-    note_window(w, now);
-    if (goes_on) read_next(w, from);
-    return true;
-}
-
 /* Returns a window with these rows, valid until the next call. Fails with QC_BAD_INPUT if they cannot be read. */
 static bool row_windows_get(const struct qc_row_window **out, struct qc_row_windows *w,
                             const struct qc_row_source *from, int64_t first, int64_t count, struct qc_status *st)
@@ -323,12 +303,22 @@ static bool row_windows_get(const struct qc_row_window **out, struct qc_row_wind
                                *oldest = &w->there[w->there[1].count > 0];
     *out = &w->there[0];
     if (has_rows(*out, first, count) || (has_rows(&next, first, count) && take_next(w, from))) return true;
-    if (has_rows(&w->there[1], first, count))
-        *out = &w->there[1];
-    else if (first < oldest->first && oldest->first - first <= LATE_ROWS)
+    if (has_rows(&w->there[1], first, count)) return (*out = &w->there[1]);
+    if (first < oldest->first && oldest->first - first <= LATE_ROWS)
         return ask_window(&w->alone, from, first, count, st) && (*out = &w->alone);
-    else
-        return fill_windows(w, from, first, count, st);
+    /* Reads the rows; if they are read in order, also the rows after them. */
+    const bool goes_on = first == w->next && first > 0 && !from->no_more;
+    int64_t more = goes_on ? least(w->ahead * 2, rows_that_fit(from->set)) : count;
+    more = least(more, from->set->dims[0] - first);
+    more = more > count ? more : count;
+    struct qc_status ignored = QC_STATUS_INIT;
+    struct qc_row_window *now = newest(w);
+    bool ok = ask_window(now, from, first, more, more > count ? &ignored : st);
+    /* A row that was not asked for may be damaged. */
+    if (!ok && more > count) ok = ask_window(now, from, first, count, st);
+    if (!ok) return false;
+    note_window(w, now);
+    if (goes_on) read_next(w, from);
     return true;
 }
 

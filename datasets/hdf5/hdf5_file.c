@@ -130,27 +130,27 @@ static bool is_there(const char *path)
     return stat(path, &info) == 0;
 }
 
-/* HDF5 tries the name as it is, the name beside the referring file, and its last component there. */
-static bool may_open(struct qc_h5_elsewhere *e, const char *name, const char *from)
+/* Notes a file that holds values of the data set; returns false if it may not be opened. HDF5 tries the name as it is,
+   the name beside the referring file, and its last component there. */
+static bool note_elsewhere(struct qc_h5_elsewhere *e, const char *name, const char *from)
 {
     const char *slash = strrchr(from, '/'), *last = strrchr(name, '/');
     char beside[QC_H5_PATH_MAX], alone[QC_H5_PATH_MAX];
     const int folder = slash ? (int)(slash - from) + 1 : 0;
+    qc_text(e->file, sizeof e->file, "%s", name);
+    e->refused = e->follow == QC_FOLLOW_NOTHING;
+    if (e->refused) return false;
     qc_text(beside, sizeof beside, "%.*s%s", folder, from, name);
     qc_text(alone, sizeof alone, "%.*s%s", folder, from, last ? last + 1 : name);
     e->missing = !is_there(name) && !is_there(beside) && !is_there(alone);
-    if (!is_odd(name) && !is_odd(beside) && !is_odd(alone)) return true;
-    e->refused = true;
-    return false;
+    e->refused = is_odd(name) || is_odd(beside) || is_odd(alone);
+    return !e->refused;
 }
 
 static herr_t pass(const char *from, const char *group, const char *file, const char *object, unsigned *flags,
                    hid_t access, void *user)
 {
-    struct qc_h5_elsewhere *e = user;
-    qc_text(e->file, sizeof e->file, "%s", file);
-    e->refused = e->follow == QC_FOLLOW_NOTHING;
-    return !e->refused && may_open(e, file, from) ? 0 : -1;
+    return note_elsewhere(user, file, from) ? 0 : -1;
 }
 
 hid_t qc_h5_link_access(struct qc_h5_elsewhere *e)
@@ -158,14 +158,6 @@ hid_t qc_h5_link_access(struct qc_h5_elsewhere *e)
     hid_t p = H5Pcreate(H5P_LINK_ACCESS);
     H5Pset_elink_cb(p, pass, e);
     return p;
-}
-
-/* Notes a file that holds values of the data set; returns false if it may not be opened. */
-static bool note_elsewhere(struct qc_h5_elsewhere *e, const char *name, const char *from)
-{
-    qc_text(e->file, sizeof e->file, "%s", name);
-    e->refused = e->follow == QC_FOLLOW_NOTHING;
-    return !e->refused && may_open(e, name, from);
 }
 
 bool qc_h5_is_here(struct qc_h5_elsewhere *e, hid_t set, const char *from)

@@ -98,12 +98,9 @@ void qc_h5_names_free(struct qc_h5_names *n);
 
 /* Returns true if the names of a group look like samples: all are numbers, or there are very many. */
 bool qc_h5_like_samples(const struct qc_h5_names *n);
-/* Open the samples of a group (object s->id) or of a data set of sequences. They fill all but s->id; also on failure
-   s->ragged has to be freed by set_close. */
+/* Opens the samples of a group (object s->id). Fills all but s->id; also on failure s->ragged has to be freed. */
 bool qc_h5_group_open(struct qc_h5_set *s, const struct qc_h5_file *f, struct qc_status *st);
-bool qc_h5_vlen_open(struct qc_h5_set *s, hid_t type, hid_t space, struct qc_status *st);
 void qc_h5_ragged_free(struct qc_h5_ragged *r); /* NULL-safe */
-bool qc_h5_ragged_read(void *out, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st);
 
 /* Returns the values of a numeric attribute (malloc), exactly: a long double holds every type that we read. Fails if it
    is not numeric or is damaged, or if there are no or too many values. */

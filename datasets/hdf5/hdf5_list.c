@@ -162,21 +162,6 @@ static bool describe_here(struct qc_data_entry *out, hid_t set, const char *name
     return st->code == QC_OK;
 }
 
-/* Describes one data set for qc_h5_list, in the arena; set -1: the name refers to another file. */
-static bool h5_describe(struct qc_data_entry *out, hid_t set, const char *name, const struct qc_h5_elsewhere *way,
-                        const struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st)
-{
-    struct qc_h5_elsewhere e = *way;
-    if (set < 0 || (!qc_h5_is_here(&e, set, f->path) && e.refused)) {
-        *out = (struct qc_data_entry){.name = qc_arena_strdup(a, name, st),
-                                      .type = "elsewhere",
-                                      .storage = qc_arena_printf(a, st, "in another file: %s", e.file),
-                                      .elsewhere = true};
-        return out->name && out->storage;
-    }
-    return describe_here(out, set, name, a, st) || qc_where(st, "data set '%s'", name);
-}
-
 struct walk {
     const struct qc_h5_file *file;
     struct qc_arena *a;
@@ -268,13 +253,24 @@ static bool set_path(size_t *longer, struct walk *w, size_t length, const char *
     return true;
 }
 
+/* Adds the data set of w->path; set -1: the name refers to another file. */
 static bool add_entry(struct walk *w, hid_t set)
 {
     w->entries = qc_arena_grown(w->a, w->entries, w->count, &w->capacity, sizeof *w->entries, w->st);
     if (!w->entries) return false;
     if (w->count >= QC_H5_SETS_MAX)
         return qc_fail(w->st, QC_UNSUPPORTED, "more than %d data sets in one file", QC_H5_SETS_MAX);
-    if (!h5_describe(&w->entries[w->count], set, w->path, &w->elsewhere, w->file, w->a, w->st)) return false;
+    struct qc_h5_elsewhere way = w->elsewhere;
+    struct qc_data_entry *e = &w->entries[w->count];
+    if (set < 0 || (!qc_h5_is_here(&way, set, w->file->path) && way.refused)) {
+        *e = (struct qc_data_entry){.name = qc_arena_strdup(w->a, w->path, w->st),
+                                    .type = "elsewhere",
+                                    .storage = qc_arena_printf(w->a, w->st, "in another file: %s", way.file),
+                                    .elsewhere = true};
+        if (!e->name || !e->storage) return false;
+    } else if (!describe_here(e, set, w->path, w->a, w->st)) {
+        return qc_where(w->st, "data set '%s'", w->path);
+    }
     w->count++;
     return true;
 }

@@ -92,16 +92,6 @@ static int64_t first_hole(const struct qc_h5_set *s, const hsize_t *chunk)
     return (int64_t)at[0];
 }
 
-static bool reopen_with_cache(struct qc_h5_set *s, struct qc_h5_file *f, const char *name, size_t bytes,
-                              struct qc_status *st)
-{
-    QC_H5_OWN access = H5Pcreate(H5P_DATASET_ACCESS); /* links on its path were checked before */
-    H5Pset_chunk_cache(access, 12421, bytes, 1.0);
-    H5Dclose((hid_t)s->id);
-    s->id = H5Dopen2(f->id, name, access);
-    return s->id >= 0 || qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
-}
-
 /* Sets how elements of a type are read. */
 static bool take_type(struct qc_h5_element *e, struct qc_h5_set *s, hid_t type, struct qc_status *st)
 {
@@ -118,142 +108,12 @@ static bool take_type(struct qc_h5_element *e, struct qc_h5_set *s, hid_t type, 
     return s->memory_type > 0 || qc_h5_fail(st, QC_BAD_INPUT, "damaged type");
 }
 
-static bool set_open(struct qc_h5_set *s, struct qc_h5_file *f, const char *name, struct qc_status *st)
-{
-    hsize_t dims[H5S_MAX_RANK];
-    struct qc_h5_element element;
-    size_t cache;
-    struct qc_h5_elsewhere e = {.follow = f->follow};
-    QC_H5_OWN way = qc_h5_link_access(&e);
-    const hid_t object = H5Oopen(f->id, name, way);
-    s->id = object;
-    s->stored = SIZE_MAX;
-    if (e.refused) return qc_h5_refuse(&e, st);
-    if (object >= 0 && H5Iget_type(object) == H5I_GROUP) return qc_h5_group_open(s, f, st);
-    if (object < 0 || H5Iget_type(object) != H5I_DATASET) return qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
-    if (!qc_h5_is_here(&e, object, f->path)) return qc_h5_refuse(&e, st);
-    QC_H5_OWN type = H5Dget_type(object), space = H5Dget_space(object), creation = H5Dget_create_plist(object);
-    if (H5Tget_class(type) == H5T_VLEN) {
-        bool ignored;
-        return look_at_filters(s, &ignored, creation, st) && qc_h5_vlen_open(s, type, space, st);
-    }
-    if (!take_type(&element, s, type, st)) return false;
-    int rank = H5Sget_simple_extent_ndims(space);
-    if (rank < 0 || H5Sget_simple_extent_dims(space, dims, NULL) != rank)
-        return qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
-    if (rank == 0) return qc_fail(st, QC_BAD_INPUT, "it is a single value; the first axis must be the sample");
-    s->rank = (unsigned)rank;
-    s->row_elements = 1;
-    for (unsigned i = 0; i < s->rank; i++) {
-        s->dims[i] = (int64_t)dims[i];
-        if (dims[i] > INT64_MAX || (i > 0 && !qc_mul_size(&s->row_elements, s->row_elements, (size_t)dims[i])))
-            return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
-    }
-    if (!qc_mul_size(&s->row_bytes, s->row_elements, s->element))
-        return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
-    if (f->follow == QC_FOLLOW_NOTHING && H5Pget_layout(creation) != H5D_VIRTUAL)
-        s->stored = (size_t)H5Dget_storage_size(object); /* else values may be in other data sets or files */
-    count_written(&s->pieces, &s->written, dims, object, space, creation);
-    s->first_unwritten = s->written >= s->pieces ? -1 : s->written ? first_hole(s, dims) : 0;
-    return look_at_storage(s, &cache, creation, qc_h5_stored_so(&element, type, (hid_t)s->memory_type), st) &&
-           reopen_with_cache(s, f, name, cache, st);
-}
-
-bool qc_h5_set_open(struct qc_h5_set *out, struct qc_h5_file *f, const char *name, struct qc_status *st)
-{
-    struct qc_h5_set s = {.id = 0};
-    QC_H5_LOCKED;
-    const bool ok = set_open(&s, f, name, st);
-    if (ok)
-        *out = s;
-    else {
-        if (s.memory_type > 0) H5Tclose((hid_t)s.memory_type);
-        if (s.id > 0) H5Oclose((hid_t)s.id);
-        qc_h5_ragged_free(s.ragged);
-    }
-    return ok;
-}
-
 /* Converts values read by HDF5 for s->way to s->dtype. */
 static void as_wanted(void *out, const void *data, size_t count, const struct qc_h5_set *s)
 {
     const long double *wide = data;
     if (s->way == QC_H5_PACKED) qc_h5_unpack(out, data, count, s->element, &s->bits);
     for (size_t i = 0; s->way == QC_H5_WIDE && i < count; i++) ((float *)out)[i] = (float)wide[i];
-}
-
-/* Reads rows that need a conversion of our own. */
-static bool read_and_convert(void *out, const struct qc_h5_set *s, size_t rows, hid_t to, hid_t from,
-                             struct qc_status *st)
-{
-    size_t count, bytes;
-    QC_FREED void *data = qc_mul_size(&count, rows, s->row_elements) &&
-                                  qc_mul_size(&bytes, count, s->way == QC_H5_WIDE ? sizeof(long double) : s->bits.size)
-                              ? malloc(bytes)
-                              : NULL;
-    if (!data) return qc_fail_memory(st, rows);
-    if (H5Dread((hid_t)s->id, (hid_t)s->memory_type, to, from, H5P_DEFAULT, data) < 0) return false;
-    as_wanted(out, data, count, s);
-    return true;
-}
-
-bool qc_h5_read_rows(void *out, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st)
-{
-    hsize_t start[QC_DATA_RANK_MAX] = {0}, extent[QC_DATA_RANK_MAX];
-    if (s->ragged) return qc_h5_ragged_read(out, s, first, count, st);
-    for (unsigned i = 0; i < s->rank; i++) extent[i] = (hsize_t)(i ? s->dims[i] : count);
-    start[0] = (hsize_t)first;
-    QC_H5_LOCKED;
-    QC_H5_OWN from = H5Dget_space((hid_t)s->id), to = H5Screate_simple((int)s->rank, extent, NULL);
-    return (from >= 0 && to >= 0 && H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, extent, NULL) >= 0 &&
-            (s->way != QC_H5_PLAIN ? read_and_convert(out, s, (size_t)count, to, from, st)
-                                   : H5Dread((hid_t)s->id, (hid_t)s->memory_type, to, from, H5P_DEFAULT, out) >= 0)) ||
-           qc_h5_fail(st, QC_BAD_INPUT, "its values cannot be read; the file is damaged");
-}
-
-bool qc_h5_chunk_bytes(size_t *size, const struct qc_h5_set *s, int64_t row, struct qc_status *st)
-{
-    hsize_t start[QC_DATA_RANK_MAX] = {(hsize_t)row}, bytes = 0;
-    QC_H5_LOCKED;
-    /* HDF5 1.10 fails for a chunk that was never written; later versions return 0. A damaged index fails in
-       qc_h5_read_rows. */
-    if (H5Dget_chunk_storage_size((hid_t)s->id, start, &bytes) < 0) bytes = 0;
-    *size = (size_t)bytes;
-    /* A deflate stream exceeds its data by a few bytes per 16 KiB at most. */
-    return bytes <= s->row_bytes + s->row_bytes / 16 + 4096 ||
-           qc_fail(st, QC_BAD_INPUT, "its chunk has %" PRIu64 " bytes for %zu bytes of values; the file is damaged",
-                   (uint64_t)bytes, s->row_bytes);
-}
-
-bool qc_h5_read_chunk(void *out, uint32_t *mask, const struct qc_h5_set *s, int64_t row, struct qc_status *st)
-{
-    hsize_t start[QC_DATA_RANK_MAX] = {(hsize_t)row};
-    QC_H5_LOCKED;
-    return H5Dread_chunk((hid_t)s->id, H5P_DEFAULT, start, mask, out) >= 0 ||
-           qc_h5_fail(st, QC_BAD_INPUT, "its chunk cannot be read; the file is damaged");
-}
-
-bool qc_h5_numbers(long double **values, size_t *count, const struct qc_h5_set *s, const char *name,
-                   struct qc_status *st)
-{
-    *count = 0;
-    QC_H5_LOCKED;
-    const htri_t there = H5Aexists((hid_t)s->id, name);
-    QC_H5_OWN attribute = there > 0 ? H5Aopen((hid_t)s->id, name, H5P_DEFAULT) : -1;
-    return there == 0 || (attribute >= 0 && qc_h5_attribute_numbers(values, count, attribute)) ||
-           qc_fail(st, QC_BAD_INPUT, "its attribute '%s' is not a list of numbers; correct it or use --preprocess",
-                   name);
-}
-
-bool qc_h5_text(char **text, const struct qc_h5_set *s, const char *name, struct qc_status *st)
-{
-    *text = NULL;
-    QC_H5_LOCKED;
-    const htri_t there = H5Aexists((hid_t)s->id, name);
-    QC_H5_OWN attribute = there > 0 ? H5Aopen((hid_t)s->id, name, H5P_DEFAULT) : -1;
-    if (attribute >= 0) *text = qc_h5_attribute_string(attribute);
-    return there == 0 || *text ||
-           qc_fail(st, QC_BAD_INPUT, "its attribute '%s' is not a text; correct it or use --preprocess", name);
 }
 
 /* Samples of different sizes: a group with a data set for each, or a data set of sequences (H5T_VLEN). */
@@ -282,11 +142,16 @@ void qc_h5_ragged_free(struct qc_h5_ragged *r)
     free(r);
 }
 
+struct member {
+    const char *text;
+    struct qc_h5_name name;
+};
+
 /* Natural order: numbers in names compare by value ("a2" before "a10"); 02 comes after 2. */
-static int natural(const char *a, const char *b)
+static int by_name(const void *left, const void *right)
 {
     static const char digits[] = "0123456789";
-    const char *x = a, *y = b;
+    const char *a = ((const struct member *)left)->text, *b = ((const struct member *)right)->text, *x = a, *y = b;
     while (*x && *y) {
         if (strchr(digits, *x) && strchr(digits, *y)) {
             x += strspn(x, "0");
@@ -304,26 +169,6 @@ static int natural(const char *a, const char *b)
         }
     }
     return *x ? 1 : *y ? -1 : strcmp(a, b);
-}
-
-struct member {
-    const char *text;
-    struct qc_h5_name name;
-};
-
-static int by_name(const void *a, const void *b)
-{
-    return natural(((const struct member *)a)->text, ((const struct member *)b)->text);
-}
-
-static bool sort_names(struct qc_h5_names *n, struct qc_status *st)
-{
-    QC_FREED struct member *all = calloc(n->count + 1, sizeof *all);
-    if (!all) return qc_fail_memory(st, n->count * sizeof *all);
-    for (size_t i = 0; i < n->count; i++) all[i] = (struct member){.text = n->text + n->list[i].at, .name = n->list[i]};
-    qsort(all, n->count, sizeof *all, by_name);
-    for (size_t i = 0; i < n->count; i++) n->list[i] = all[i].name;
-    return true;
 }
 
 static const char *name_of(const struct qc_h5_ragged *r, size_t i)
@@ -442,10 +287,16 @@ bool qc_h5_group_open(struct qc_h5_set *s, const struct qc_h5_file *f, struct qc
     if (r->names.count == 0) return qc_fail(st, QC_BAD_INPUT, "it is an empty group; it holds no samples");
     if (r->names.count > QC_DATA_LINKS_MAX)
         return qc_fail(st, QC_UNSUPPORTED, "more than %d names in one group", QC_DATA_LINKS_MAX);
-    bool ok = sort_names(&r->names, st);
-    for (size_t i = 0; ok && i < r->names.count; i++)
+    struct qc_h5_names *n = &r->names;
+    QC_FREED struct member *all = calloc(n->count, sizeof *all);
+    if (!all) return qc_fail_memory(st, n->count * sizeof *all);
+    for (size_t i = 0; i < n->count; i++) all[i] = (struct member){.text = n->text + n->list[i].at, .name = n->list[i]};
+    qsort(all, n->count, sizeof *all, by_name);
+    for (size_t i = 0; i < n->count; i++) n->list[i] = all[i].name;
+    bool ok = true;
+    for (size_t i = 0; ok && i < n->count; i++)
         ok = look_at_member(s, &first, i, st) || qc_where(st, "sample '%s'", name_of(r, i));
-    return ok && settle(s, r->names.count, st);
+    return ok && settle(s, n->count, st);
 }
 
 /* Reads one sequence, which the caller frees: its elements are numbers, and HDF5 allocates with malloc by default. */
@@ -458,7 +309,8 @@ static bool read_sequence(hvl_t *out, const struct qc_h5_set *s, hid_t type, siz
            H5Dread((hid_t)s->id, type, to, from, H5P_DEFAULT, out) >= 0;
 }
 
-bool qc_h5_vlen_open(struct qc_h5_set *s, hid_t type, hid_t space, struct qc_status *st)
+/* Opens a data set of sequences, as qc_h5_group_open does. */
+static bool open_sequences(struct qc_h5_set *s, hid_t type, hid_t space, struct qc_status *st)
 {
     hsize_t count = 0;
     hvl_t v;
@@ -515,7 +367,7 @@ static bool read_member(void *out, const struct qc_h5_set *s, size_t i, size_t c
     return ok;
 }
 
-bool qc_h5_ragged_read(void *out, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st)
+static bool read_ragged(void *out, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st)
 {
     const unsigned rank = s->rank - 1;
     const struct qc_h5_ragged *r = s->ragged;
@@ -529,4 +381,138 @@ bool qc_h5_ragged_read(void *out, const struct qc_h5_set *s, int64_t first, int6
         to += n * s->element;
     }
     return ok;
+}
+
+static bool set_open(struct qc_h5_set *s, struct qc_h5_file *f, const char *name, struct qc_status *st)
+{
+    hsize_t dims[H5S_MAX_RANK];
+    struct qc_h5_element element;
+    size_t cache;
+    struct qc_h5_elsewhere e = {.follow = f->follow};
+    QC_H5_OWN way = qc_h5_link_access(&e);
+    const hid_t object = H5Oopen(f->id, name, way);
+    s->id = object;
+    s->stored = SIZE_MAX;
+    if (e.refused) return qc_h5_refuse(&e, st);
+    if (object >= 0 && H5Iget_type(object) == H5I_GROUP) return qc_h5_group_open(s, f, st);
+    if (object < 0 || H5Iget_type(object) != H5I_DATASET) return qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
+    if (!qc_h5_is_here(&e, object, f->path)) return qc_h5_refuse(&e, st);
+    QC_H5_OWN type = H5Dget_type(object), space = H5Dget_space(object), creation = H5Dget_create_plist(object);
+    if (H5Tget_class(type) == H5T_VLEN) {
+        bool ignored;
+        return look_at_filters(s, &ignored, creation, st) && open_sequences(s, type, space, st);
+    }
+    if (!take_type(&element, s, type, st)) return false;
+    int rank = H5Sget_simple_extent_ndims(space);
+    if (rank < 0 || H5Sget_simple_extent_dims(space, dims, NULL) != rank)
+        return qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
+    if (rank == 0) return qc_fail(st, QC_BAD_INPUT, "it is a single value; the first axis must be the sample");
+    s->rank = (unsigned)rank;
+    s->row_elements = 1;
+    for (unsigned i = 0; i < s->rank; i++) {
+        s->dims[i] = (int64_t)dims[i];
+        if (dims[i] > INT64_MAX || (i > 0 && !qc_mul_size(&s->row_elements, s->row_elements, (size_t)dims[i])))
+            return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
+    }
+    if (!qc_mul_size(&s->row_bytes, s->row_elements, s->element))
+        return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
+    if (f->follow == QC_FOLLOW_NOTHING && H5Pget_layout(creation) != H5D_VIRTUAL)
+        s->stored = (size_t)H5Dget_storage_size(object); /* else values may be in other data sets or files */
+    count_written(&s->pieces, &s->written, dims, object, space, creation);
+    s->first_unwritten = s->written >= s->pieces ? -1 : s->written ? first_hole(s, dims) : 0;
+    if (!look_at_storage(s, &cache, creation, qc_h5_stored_so(&element, type, (hid_t)s->memory_type), st)) return false;
+    QC_H5_OWN access = H5Pcreate(H5P_DATASET_ACCESS); /* links on its path were checked before */
+    H5Pset_chunk_cache(access, 12421, cache, 1.0);
+    H5Dclose((hid_t)s->id);
+    s->id = H5Dopen2(f->id, name, access);
+    return s->id >= 0 || qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
+}
+
+bool qc_h5_set_open(struct qc_h5_set *out, struct qc_h5_file *f, const char *name, struct qc_status *st)
+{
+    struct qc_h5_set s = {.id = 0};
+    QC_H5_LOCKED;
+    const bool ok = set_open(&s, f, name, st);
+    if (ok)
+        *out = s;
+    else {
+        if (s.memory_type > 0) H5Tclose((hid_t)s.memory_type);
+        if (s.id > 0) H5Oclose((hid_t)s.id);
+        qc_h5_ragged_free(s.ragged);
+    }
+    return ok;
+}
+
+/* Reads rows that need a conversion of our own. */
+static bool read_and_convert(void *out, const struct qc_h5_set *s, size_t rows, hid_t to, hid_t from,
+                             struct qc_status *st)
+{
+    size_t count, bytes;
+    QC_FREED void *data = qc_mul_size(&count, rows, s->row_elements) &&
+                                  qc_mul_size(&bytes, count, s->way == QC_H5_WIDE ? sizeof(long double) : s->bits.size)
+                              ? malloc(bytes)
+                              : NULL;
+    if (!data) return qc_fail_memory(st, rows);
+    if (H5Dread((hid_t)s->id, (hid_t)s->memory_type, to, from, H5P_DEFAULT, data) < 0) return false;
+    as_wanted(out, data, count, s);
+    return true;
+}
+
+bool qc_h5_read_rows(void *out, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st)
+{
+    hsize_t start[QC_DATA_RANK_MAX] = {0}, extent[QC_DATA_RANK_MAX];
+    if (s->ragged) return read_ragged(out, s, first, count, st);
+    for (unsigned i = 0; i < s->rank; i++) extent[i] = (hsize_t)(i ? s->dims[i] : count);
+    start[0] = (hsize_t)first;
+    QC_H5_LOCKED;
+    QC_H5_OWN from = H5Dget_space((hid_t)s->id), to = H5Screate_simple((int)s->rank, extent, NULL);
+    return (from >= 0 && to >= 0 && H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, extent, NULL) >= 0 &&
+            (s->way != QC_H5_PLAIN ? read_and_convert(out, s, (size_t)count, to, from, st)
+                                   : H5Dread((hid_t)s->id, (hid_t)s->memory_type, to, from, H5P_DEFAULT, out) >= 0)) ||
+           qc_h5_fail(st, QC_BAD_INPUT, "its values cannot be read; the file is damaged");
+}
+
+bool qc_h5_chunk_bytes(size_t *size, const struct qc_h5_set *s, int64_t row, struct qc_status *st)
+{
+    hsize_t start[QC_DATA_RANK_MAX] = {(hsize_t)row}, bytes = 0;
+    QC_H5_LOCKED;
+    /* HDF5 1.10 fails for a chunk that was never written; later versions return 0. A damaged index fails in
+       qc_h5_read_rows. */
+    if (H5Dget_chunk_storage_size((hid_t)s->id, start, &bytes) < 0) bytes = 0;
+    *size = (size_t)bytes;
+    /* A deflate stream exceeds its data by a few bytes per 16 KiB at most. */
+    return bytes <= s->row_bytes + s->row_bytes / 16 + 4096 ||
+           qc_fail(st, QC_BAD_INPUT, "its chunk has %" PRIu64 " bytes for %zu bytes of values; the file is damaged",
+                   (uint64_t)bytes, s->row_bytes);
+}
+
+bool qc_h5_read_chunk(void *out, uint32_t *mask, const struct qc_h5_set *s, int64_t row, struct qc_status *st)
+{
+    hsize_t start[QC_DATA_RANK_MAX] = {(hsize_t)row};
+    QC_H5_LOCKED;
+    return H5Dread_chunk((hid_t)s->id, H5P_DEFAULT, start, mask, out) >= 0 ||
+           qc_h5_fail(st, QC_BAD_INPUT, "its chunk cannot be read; the file is damaged");
+}
+
+bool qc_h5_numbers(long double **values, size_t *count, const struct qc_h5_set *s, const char *name,
+                   struct qc_status *st)
+{
+    *count = 0;
+    QC_H5_LOCKED;
+    const htri_t there = H5Aexists((hid_t)s->id, name);
+    QC_H5_OWN attribute = there > 0 ? H5Aopen((hid_t)s->id, name, H5P_DEFAULT) : -1;
+    return there == 0 || (attribute >= 0 && qc_h5_attribute_numbers(values, count, attribute)) ||
+           qc_fail(st, QC_BAD_INPUT, "its attribute '%s' is not a list of numbers; correct it or use --preprocess",
+                   name);
+}
+
+bool qc_h5_text(char **text, const struct qc_h5_set *s, const char *name, struct qc_status *st)
+{
+    *text = NULL;
+    QC_H5_LOCKED;
+    const htri_t there = H5Aexists((hid_t)s->id, name);
+    QC_H5_OWN attribute = there > 0 ? H5Aopen((hid_t)s->id, name, H5P_DEFAULT) : -1;
+    if (attribute >= 0) *text = qc_h5_attribute_string(attribute);
+    return there == 0 || *text ||
+           qc_fail(st, QC_BAD_INPUT, "its attribute '%s' is not a text; correct it or use --preprocess", name);
 }

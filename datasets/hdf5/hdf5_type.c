@@ -12,14 +12,6 @@ struct float_form {
     bool known;
 };
 
-static struct float_form form_of(hid_t t)
-{
-    struct float_form f = {.norm = H5Tget_norm(t), .bias = H5Tget_ebias(t)};
-    f.known = H5Tget_fields(t, &f.sign_at, &f.exponent_at, &f.exponent, &f.mantissa_at, &f.mantissa) >= 0 &&
-              f.norm != H5T_NORM_ERROR && f.exponent > 0 && f.exponent <= 32;
-    return f;
-}
-
 /* Returns true for exactly this 2-byte float, without padding. */
 static bool is_half(hid_t t, const struct float_form *f, size_t exponent, size_t mantissa, size_t bias)
 {
@@ -84,7 +76,9 @@ static void integer_element(struct qc_h5_element *e, hid_t t)
 
 static void float_element(struct qc_h5_element *e, hid_t t)
 {
-    const struct float_form f = form_of(t);
+    struct float_form f = {.norm = H5Tget_norm(t), .bias = H5Tget_ebias(t)};
+    f.known = H5Tget_fields(t, &f.sign_at, &f.exponent_at, &f.exponent, &f.mantissa_at, &f.mantissa) >= 0 &&
+              f.norm != H5T_NORM_ERROR && f.exponent > 0 && f.exponent <= 32;
     const H5T_order_t order = H5Tget_order(t);
     e->type = "float of an odd form";
     if (!f.known || (order != H5T_ORDER_LE && order != H5T_ORDER_BE && order != H5T_ORDER_VAX)) return;

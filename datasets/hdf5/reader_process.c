@@ -131,27 +131,6 @@ static bool receive_all(void *data, size_t size, int fd, int64_t *left)
 
 /* ---- In the reading process ---- */
 
-/* own: buffer for answers that are too large for the shared memory. */
-static void answer_question(int channel, void *shared, const struct question *q, const void *arguments,
-                            struct qc_reply *own, void **state)
-{
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_reply reply = {.data = shared, .capacity = SHARED_BYTES, .larger = own};
-    if (!shared) reply = (struct qc_reply){.data = own->data, .capacity = own->capacity};
-    qc_sandbox_seconds((unsigned)q->seconds);
-    if (!q->work(&reply, state, arguments, q->size, &st) && st.code == QC_OK)
-        qc_fail(&st, QC_BAD_INPUT, "the file is damaged; make or copy it again");
-    qc_sandbox_seconds(0);
-    const struct answer a = {.code = st.code,
-                             .shared = reply.larger != NULL,
-                             .message = st.code == QC_OK ? 0 : strlen(st.message),
-                             .size = st.code == QC_OK ? reply.size : 0};
-    if (!send_all(channel, &a, sizeof a) || !send_all(channel, st.message, a.message) ||
-        (!a.shared && !send_all(channel, reply.data, a.size)))
-        _exit(0);
-    if (!reply.larger) *own = reply;
-}
-
 static enum qc_sandbox_code code_of(const struct qc_process_kind *kind)
 {
     char folder[QC_H5_PATH_MAX];
@@ -171,8 +150,23 @@ static void serve(int channel, void *shared, const struct qc_process_kind *kind)
     void *state = NULL, *arguments = malloc(ARGUMENTS_MAX);
     qc_sandbox_enter(channel, code_of(kind));
     while (arguments && receive_all(&q, sizeof q, channel, NULL) && q.size <= ARGUMENTS_MAX &&
-           receive_all(arguments, q.size, channel, NULL))
-        answer_question(channel, shared, &q, arguments, &own, &state);
+           receive_all(arguments, q.size, channel, NULL)) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_reply reply = {.data = shared, .capacity = SHARED_BYTES, .larger = &own};
+        if (!shared) reply = (struct qc_reply){.data = own.data, .capacity = own.capacity};
+        qc_sandbox_seconds((unsigned)q.seconds);
+        if (!q.work(&reply, &state, arguments, q.size, &st) && st.code == QC_OK)
+            qc_fail(&st, QC_BAD_INPUT, "the file is damaged; make or copy it again");
+        qc_sandbox_seconds(0);
+        const struct answer a = {.code = st.code,
+                                 .shared = reply.larger != NULL,
+                                 .message = st.code == QC_OK ? 0 : strlen(st.message),
+                                 .size = st.code == QC_OK ? reply.size : 0};
+        if (!send_all(channel, &a, sizeof a) || !send_all(channel, st.message, a.message) ||
+            (!a.shared && !send_all(channel, reply.data, a.size)))
+            _exit(0);
+        if (!reply.larger) own = reply;
+    }
     _exit(arguments ? 0 : QC_MACHINE); /* open files were only read */
 }
 
@@ -291,23 +285,6 @@ static void end(struct qc_process *p, enum why why)
                 p->kind->name);
 }
 
-/* Escapes unprintable characters (base/shown.h): the text may come from an attacker who controls the process. */
-static bool fail_as_told(struct qc_status *st, enum qc_code code, const char *text)
-{
-    struct qc_status shown = QC_STATUS_INIT;
-    size_t at = 0;
-    while (*text) {
-        char piece[QC_SHOWN];
-        bool escaped;
-        text += qc_shown(piece, &escaped, text);
-        const size_t n = strlen(piece);
-        if (n >= sizeof shown.message - at) break;
-        memcpy(shown.message + at, piece, n);
-        at += n;
-    }
-    return qc_fail(st, code, "%s", shown.message);
-}
-
 /* Returns the most bytes of a valid answer to a question about `bytes` bytes of values or of a file. */
 static size_t answer_max(const struct qc_reply *out, size_t bytes)
 {
@@ -332,7 +309,20 @@ static bool receive_answer(struct qc_reply *out, struct qc_process *p, size_t by
     out->size = 0;
     if (a.code != QC_OK) {
         const bool known = a.code == QC_MACHINE || a.code == QC_UNSUPPORTED || a.code == QC_USAGE;
-        return fail_as_told(st, known ? a.code : QC_BAD_INPUT, theirs.message);
+        enum qc_code as = known ? a.code : QC_BAD_INPUT;
+        const char *text = theirs.message;
+        struct qc_status shown = QC_STATUS_INIT;
+        size_t at = 0;
+        while (*text) {
+            char piece[QC_SHOWN];
+            bool escaped;
+            text += qc_shown(piece, &escaped, text);
+            const size_t n = strlen(piece);
+            if (n >= sizeof shown.message - at) break;
+            memcpy(shown.message + at, piece, n);
+            at += n;
+        }
+        return qc_fail(st, as, "%s", shown.message);
     }
     if ((a.shared && (!p->shared || a.size > SHARED_BYTES)) || a.size > answer_max(out, bytes)) {
         end(p, NONSENSE);

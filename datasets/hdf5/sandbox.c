@@ -59,40 +59,6 @@ static void close_files(int channel)
         if (fd != channel) close(fd);
 }
 
-static void set_signals(void)
-{
-    /* The file size limit is 0: a write beyond it must be an ordinary error (SIGXFSZ ignored), because an emulator
-       writes files of its own. */
-    static const int ignored[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGPIPE, SIGTSTP,
-                                  SIGTTOU, SIGTTIN, SIGUSR1, SIGUSR2, SIGXFSZ};
-    static const int of_faults[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGABRT,  SIGTRAP,
-                                    SIGSYS,  SIGXCPU, SIGPROF, SIGALRM, SIGVTALRM};
-    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_IGN);
-    for (size_t i = 0; i < sizeof of_faults / sizeof *of_faults; i++) signal(of_faults[i], SIG_DFL);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
-static void set_limits(void)
-{
-    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-    setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0});
-#ifndef SANITIZED
-    static const rlim_t growth = QC_SANDBOX_BYTES; /* cached chunks, the requested rows, HDF5's metadata */
-    unsigned long pages = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
-    const long page = sysconf(_SC_PAGESIZE);
-    if (f && page > 0 && fscanf(f, "%lu", &pages) == 1) {
-        struct rlimit memory;
-        const rlim_t most = (rlim_t)pages * (rlim_t)page + growth;
-        if (getrlimit(RLIMIT_AS, &memory) == 0 && (memory.rlim_cur == RLIM_INFINITY || most < memory.rlim_cur))
-            setrlimit(RLIMIT_AS, &(struct rlimit){most, memory.rlim_max});
-    }
-    if (f) fclose(f);
-#endif
-}
-
 /* Enters a Landlock domain. From there, the memory of processes outside of it cannot be read through /proc; the filter
    of system calls cannot tell names of files apart. Kernels without Landlock skip this. */
 static void leave_other_processes(void)
@@ -178,13 +144,6 @@ static unsigned add_filter_row(struct sock_filter *f, const struct row *r)
     f[n++] = ALLOW;
     if (count) f[n++] = LOAD(nr);
     return n;
-}
-
-/* valgrind runs the program with calls of its own. */
-static bool is_under_valgrind(void)
-{
-    const char *preloaded = getenv("LD_PRELOAD");
-    return preloaded && strstr(preloaded, "/vgpreload_core");
 }
 
 static void set_filter(int channel, enum qc_sandbox_code code)
@@ -288,12 +247,36 @@ static void set_filter(int channel, enum qc_sandbox_code code)
 void qc_sandbox_enter(int channel, enum qc_sandbox_code code)
 {
     close_files(channel);
-    set_limits();
-    set_signals();
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0});
+#ifndef SANITIZED
+    static const rlim_t growth = QC_SANDBOX_BYTES; /* cached chunks, the requested rows, HDF5's metadata */
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    const long page = sysconf(_SC_PAGESIZE);
+    if (f && page > 0 && fscanf(f, "%lu", &pages) == 1) {
+        struct rlimit memory;
+        const rlim_t most = (rlim_t)pages * (rlim_t)page + growth;
+        if (getrlimit(RLIMIT_AS, &memory) == 0 && (memory.rlim_cur == RLIM_INFINITY || most < memory.rlim_cur))
+            setrlimit(RLIMIT_AS, &(struct rlimit){most, memory.rlim_max});
+    }
+    if (f) fclose(f);
+#endif
+    /* The file size limit is 0: a write beyond it must be an ordinary error (SIGXFSZ ignored), because an emulator
+       writes files of its own. */
+    static const int ignored[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGPIPE, SIGTSTP,
+                                  SIGTTOU, SIGTTIN, SIGUSR1, SIGUSR2, SIGXFSZ};
+    static const int of_faults[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGABRT,  SIGTRAP,
+                                    SIGSYS,  SIGXCPU, SIGPROF, SIGALRM, SIGVTALRM};
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_IGN);
+    for (size_t i = 0; i < sizeof of_faults / sizeof *of_faults; i++) signal(of_faults[i], SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
     leave_other_processes();
 #ifdef MACHINE_HERE
-    if (!is_under_valgrind()) set_filter(channel, code);
-#else
+    const char *preloaded = getenv("LD_PRELOAD"); /* valgrind runs the program with calls of its own */
+    if (!preloaded || !strstr(preloaded, "/vgpreload_core")) set_filter(channel, code);
 #endif
 }
 

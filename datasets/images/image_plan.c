@@ -76,37 +76,6 @@ static bool settle_axes(struct qc_image_plan *p, struct axes *x, const struct qc
            take_side(&o->crop_width, in->dims[x->width], in, "width", st);
 }
 
-static bool settle_size(struct qc_image_options *o, struct qc_status *st)
-{
-    if (o->resize == QC_RESIZE_EXACT) {
-        if (!o->crop_height) o->crop_height = o->resize_height;
-        if (!o->crop_width) o->crop_width = o->resize_width;
-    }
-    if (!o->crop_height || !o->crop_width)
-        return qc_fail(st, QC_USAGE, "the size of the images is unknown: give --image crop=224 or crop=HEIGHTxWIDTH");
-    const unsigned low = o->crop_height < o->crop_width ? o->crop_height : o->crop_width;
-    if ((o->resize == QC_RESIZE_EXACT && (o->resize_height < o->crop_height || o->resize_width < o->crop_width)) ||
-        (o->resize == QC_RESIZE_SHORT && o->resize_height < low))
-        return qc_fail(st, QC_USAGE, "--image: resize=%u makes images smaller than the crop of %ux%u", o->resize_height,
-                       o->crop_height, o->crop_width);
-    return true;
-}
-
-static void write_text(struct qc_image_plan *p)
-{
-    static const char *const colors[] = {"", "rgb", "bgr", "grey"};
-    const struct qc_image_options *o = &p->how;
-    char resize[40] = "";
-    switch (o->resize) {
-    case QC_RESIZE_COVER: break;
-    case QC_RESIZE_SHORT: snprintf(resize, sizeof resize, "resize=%u ", o->resize_height); break;
-    case QC_RESIZE_EXACT: snprintf(resize, sizeof resize, "resize=%ux%u ", o->resize_height, o->resize_width); break;
-    case QC_RESIZE_NONE: snprintf(resize, sizeof resize, "resize=none "); break;
-    }
-    qc_text(p->text, sizeof p->text, "%scrop=%ux%u layout=%s color=%s", resize, o->crop_height, o->crop_width,
-            o->layout == QC_LAYOUT_NHWC ? "nhwc" : "nchw", colors[o->color]);
-}
-
 bool qc_image_plan_make(struct qc_image_plan *out, const struct qc_image_options *given,
                         const struct qc_input_spec *input, struct qc_status *st)
 {
@@ -120,7 +89,18 @@ bool qc_image_plan_make(struct qc_image_plan *out, const struct qc_image_options
         if (p.how.color == QC_COLOR_OF_MODEL) p.how.color = QC_COLOR_RGB;
         if (p.how.color == QC_COLOR_GREY) p.channels = 1;
     }
-    if (!settle_size(&p.how, st)) return false;
+    if (p.how.resize == QC_RESIZE_EXACT) {
+        if (!p.how.crop_height) p.how.crop_height = p.how.resize_height;
+        if (!p.how.crop_width) p.how.crop_width = p.how.resize_width;
+    }
+    if (!p.how.crop_height || !p.how.crop_width)
+        return qc_fail(st, QC_USAGE, "the size of the images is unknown: give --image crop=224 or crop=HEIGHTxWIDTH");
+    const unsigned low = p.how.crop_height < p.how.crop_width ? p.how.crop_height : p.how.crop_width;
+    if ((p.how.resize == QC_RESIZE_EXACT &&
+         (p.how.resize_height < p.how.crop_height || p.how.resize_width < p.how.crop_width)) ||
+        (p.how.resize == QC_RESIZE_SHORT && p.how.resize_height < low))
+        return qc_fail(st, QC_USAGE, "--image: resize=%u makes images smaller than the crop of %ux%u",
+                       p.how.resize_height, p.how.crop_height, p.how.crop_width);
     const int64_t h = p.how.crop_height, w = p.how.crop_width, c = p.channels;
     const bool flat = x.channels < 0, last = p.how.layout == QC_LAYOUT_NHWC;
     p.rank = flat ? 2 : 3;
@@ -128,7 +108,18 @@ bool qc_image_plan_make(struct qc_image_plan *out, const struct qc_image_options
     p.dims[1] = flat || last ? w : h;
     p.dims[2] = last ? c : w;
     p.bytes = (size_t)(h * w * c); /* sides and channels are bounded */
-    write_text(&p);
+    static const char *const colors[] = {"", "rgb", "bgr", "grey"};
+    char resize[40] = "";
+    switch (p.how.resize) {
+    case QC_RESIZE_COVER: break;
+    case QC_RESIZE_SHORT: snprintf(resize, sizeof resize, "resize=%u ", p.how.resize_height); break;
+    case QC_RESIZE_EXACT:
+        snprintf(resize, sizeof resize, "resize=%ux%u ", p.how.resize_height, p.how.resize_width);
+        break;
+    case QC_RESIZE_NONE: snprintf(resize, sizeof resize, "resize=none "); break;
+    }
+    qc_text(p.text, sizeof p.text, "%scrop=%ux%u layout=%s color=%s", resize, p.how.crop_height, p.how.crop_width,
+            p.how.layout == QC_LAYOUT_NHWC ? "nhwc" : "nchw", colors[p.how.color]);
     *out = p;
     return true;
 }
@@ -178,21 +169,6 @@ static unsigned middle(unsigned side, unsigned crop)
     return (unsigned)nearbyint((side - crop) / 2.0);
 }
 
-static void lay_out(unsigned char *out, const struct qc_image_plan *plan, const struct qc_pixels *p)
-{
-    const unsigned h = plan->how.crop_height, w = plan->how.crop_width, n = plan->channels;
-    const unsigned top = middle(p->height, h), left = middle(p->width, w);
-    const bool last = plan->how.layout == QC_LAYOUT_NHWC, turned = plan->how.color == QC_COLOR_BGR;
-    for (unsigned y = 0; y < h; y++) {
-        const unsigned char *in = p->data + ((size_t)(top + y) * p->width + left) * n;
-        for (unsigned x = 0; x < w; x++, in += n)
-            for (unsigned c = 0; c < n; c++) {
-                const size_t at = last ? ((size_t)y * w + x) * n + c : ((size_t)c * h + y) * w + x;
-                out[at] = in[turned ? n - 1 - c : c];
-            }
-    }
-}
-
 bool qc_image_plan_apply(unsigned char *out, const struct qc_image_plan *plan, const char *path,
                          const struct qc_budget *budget, struct qc_status *st)
 {
@@ -214,7 +190,19 @@ bool qc_image_plan_apply(unsigned char *out, const struct qc_image_plan *plan, c
                          o->crop_width, o->crop_height);
         ok = ok && qc_pixels_resize(&p, width, height, budget, st);
     }
-    if (ok) lay_out(out, plan, &p);
+    if (ok) {
+        const unsigned h = plan->how.crop_height, w = plan->how.crop_width, n = plan->channels;
+        const unsigned top = middle(p.height, h), left = middle(p.width, w);
+        const bool last = plan->how.layout == QC_LAYOUT_NHWC, turned = plan->how.color == QC_COLOR_BGR;
+        for (unsigned y = 0; y < h; y++) {
+            const unsigned char *in = p.data + ((size_t)(top + y) * p.width + left) * n;
+            for (unsigned x = 0; x < w; x++, in += n)
+                for (unsigned c = 0; c < n; c++) {
+                    const size_t at = last ? ((size_t)y * w + x) * n + c : ((size_t)c * h + y) * w + x;
+                    out[at] = in[turned ? n - 1 - c : c];
+                }
+        }
+    }
     qc_pixels_free(&p);
     return ok;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "datasets/hdf5/reader_process.h"
 
 struct qc_image_processes {
@@ -54,26 +55,6 @@ static bool work(struct qc_reply *out, void **state, const void *arguments, size
     return pixels && qc_image_plan_apply(pixels, &x->plan, path, &x->budget, st);
 }
 
-/* Keeps the process for the next image, or ends it if there is no memory to keep it. */
-static void give_back(struct qc_image_processes *p, struct qc_process *process)
-{
-    pthread_mutex_lock(&p->lock);
-    if (p->count == p->capacity) {
-        const size_t capacity = p->capacity ? 2 * p->capacity : 8;
-        struct qc_process **idle = realloc(p->idle, capacity * sizeof(struct qc_process *));
-        if (idle) {
-            p->idle = idle;
-            p->capacity = capacity;
-        }
-    }
-    if (p->count < p->capacity) {
-        p->idle[p->count++] = process;
-        process = NULL;
-    }
-    pthread_mutex_unlock(&p->lock);
-    qc_process_end(process);
-}
-
 bool qc_image_processes_read(unsigned char *out, struct qc_image_processes *p, size_t file, struct qc_status *st)
 {
     const struct question q = {.images = p, .file = file};
@@ -86,9 +67,18 @@ bool qc_image_processes_read(unsigned char *out, struct qc_image_processes *p, s
     /* The size of the image is not known yet: the time is that of the largest one. */
     bool ok = qc_process_ask(&reply, process, work, &q, sizeof q, (size_t)3 * QC_PIXELS_MAX, st);
     if (ok && reply.size != p->plan.bytes) ok = qc_fail(st, QC_BAD_INPUT, "its pixels are incomplete");
-    if (qc_process_has_ended(process))
-        qc_process_end(process);
-    else
-        give_back(p, process);
+    if (!qc_process_has_ended(process)) {
+        /* Keeps the process for the next image, or ends it if there is no memory to keep it. */
+        struct qc_status ignored = QC_STATUS_INIT;
+        pthread_mutex_lock(&p->lock);
+        struct qc_process **idle = qc_grown(p->idle, p->count, &p->capacity, sizeof(struct qc_process *), &ignored);
+        if (idle) {
+            p->idle = idle;
+            p->idle[p->count++] = process;
+            process = NULL;
+        }
+        pthread_mutex_unlock(&p->lock);
+    }
+    qc_process_end(process);
     return ok;
 }

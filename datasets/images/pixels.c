@@ -90,12 +90,6 @@ struct taps {
     int32_t *weights;
 };
 
-static double triangle(double x)
-{
-    if (x < 0.0) x = -x;
-    return x < 1.0 ? 1.0 - x : 0.0;
-}
-
 /* As Pillow's precompute_coeffs and normalize_coeffs_8bpc. */
 static bool make_taps(struct taps *t, unsigned in, unsigned out, struct qc_status *st)
 {
@@ -119,7 +113,10 @@ static bool make_taps(struct taps *t, unsigned in, unsigned out, struct qc_statu
         if (from < 0) from = 0;
         if (to > (int)in) to = (int)in;
         const unsigned n = (unsigned)(to - from);
-        for (unsigned k = 0; k < n; k++) sum += exact[k] = triangle(((int)k + from - center + 0.5) * inverse);
+        for (unsigned k = 0; k < n; k++) { /* a triangle */
+            const double x = ((int)k + from - center + 0.5) * inverse, away = x < 0.0 ? -x : x;
+            sum += exact[k] = away < 1.0 ? 1.0 - away : 0.0;
+        }
         for (unsigned k = 0; k < n; k++)
             t->weights[(size_t)i * t->most + k] =
                 (int32_t)(0.5 + (sum != 0.0 ? exact[k] / sum : exact[k]) * (1 << PRECISION));

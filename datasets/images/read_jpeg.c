@@ -62,17 +62,6 @@ static unsigned char product(unsigned a, unsigned b)
     return (unsigned char)(((t >> 8) + t) >> 8);
 }
 
-/* Converts inks as Adobe stores them, inverted (255 is no ink). out may equal in or lie before it. */
-static void from_inks(unsigned char *out, const unsigned char *in, size_t count)
-{
-    for (size_t i = 0; i < count; i++, in += 4, out += 3) {
-        const unsigned char c = in[0], m = in[1], y = in[2], light = in[3];
-        out[0] = (unsigned char)(light - product((unsigned char)(255 - c), light));
-        out[1] = (unsigned char)(light - product((unsigned char)(255 - m), light));
-        out[2] = (unsigned char)(light - product((unsigned char)(255 - y), light));
-    }
-}
-
 /* Everything that must survive longjmp is in *p and *j. */
 static bool read_scanlines(struct qc_pixels *p, struct jpeg_decompress_struct *j, const struct qc_budget *budget,
                            struct qc_status *st)
@@ -92,7 +81,17 @@ static bool read_scanlines(struct qc_pixels *p, struct jpeg_decompress_struct *j
         unsigned char *to = p->data + (size_t)j->output_scanline * p->width * p->channels;
         JSAMPROW row = inks ? four[0] : to;
         jpeg_read_scanlines(j, &row, 1);
-        if (inks) from_inks(to, row, p->width);
+        if (inks) {
+            /* Inks as Adobe stores them, inverted: 255 is no ink. */
+            unsigned char *out = to;
+            const unsigned char *in = row;
+            for (size_t i = 0; i < p->width; i++, in += 4, out += 3) {
+                const unsigned char c = in[0], m = in[1], y = in[2], light = in[3];
+                out[0] = (unsigned char)(light - product((unsigned char)(255 - c), light));
+                out[1] = (unsigned char)(light - product((unsigned char)(255 - m), light));
+                out[2] = (unsigned char)(light - product((unsigned char)(255 - y), light));
+            }
+        }
     }
     jpeg_finish_decompress(j);
     return true;

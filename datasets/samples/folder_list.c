@@ -32,13 +32,6 @@ enum qc_file_kind qc_file_kind(const char *name)
     return ends_with_one(name, images) ? QC_FILE_IMAGE : QC_FILE_OTHER;
 }
 
-/* Returns true for notes that people keep beside their data. */
-static bool is_note(const char *name)
-{
-    static const char *const notes[] = {".csv", ".txt", ".json", ".md", ".xml", ".yaml", ".yml", NULL};
-    return ends_with_one(name, notes);
-}
-
 struct listing {
     struct qc_folder *out;
     const char *root;
@@ -57,24 +50,22 @@ struct folder_id {
     ino_t inode;
 };
 
-static bool keep_file(struct listing *l, const char *path, struct qc_status *st)
-{
-    struct qc_folder *f = l->out;
-    if (f->count == QC_FOLDER_FILES_MAX)
-        return qc_fail(st, QC_UNSUPPORTED, "%s: it has more than %d files", l->root, (int)QC_FOLDER_FILES_MAX);
-    const char **more = qc_grown(f->files, f->count, &l->capacity, sizeof(const char *), st);
-    if (!more) return false;
-    f->files = more;
-    return (f->files[f->count++] = qc_arena_strdup(l->arena, path, st)) != NULL;
-}
-
 static bool take_file(struct listing *l, const char *below, const char *name, struct qc_status *st)
 {
+    /* What people keep beside their data. */
+    static const char *const notes[] = {".csv", ".txt", ".json", ".md", ".xml", ".yaml", ".yml", NULL};
     struct qc_folder *f = l->out;
     l->found = l->found || qc_file_kind(name) == l->kind;
     if (!l->arena) return true;
-    if (qc_file_kind(name) == l->kind) return keep_file(l, below, st);
-    if (is_note(name)) return true;
+    if (qc_file_kind(name) == l->kind) {
+        if (f->count == QC_FOLDER_FILES_MAX)
+            return qc_fail(st, QC_UNSUPPORTED, "%s: it has more than %d files", l->root, (int)QC_FOLDER_FILES_MAX);
+        const char **more = qc_grown(f->files, f->count, &l->capacity, sizeof(const char *), st);
+        if (!more) return false;
+        f->files = more;
+        return (f->files[f->count++] = qc_arena_strdup(l->arena, below, st)) != NULL;
+    }
+    if (ends_with_one(name, notes)) return true;
     f->others++;
     if (!f->first_other) f->first_other = qc_arena_strdup(l->arena, below, st);
     return f->first_other != NULL;

@@ -191,14 +191,6 @@ static struct codecs *take_codec(struct qc_writer *w, struct qc_status *st)
     return NULL;
 }
 
-static void return_codec(struct qc_writer *w, struct codecs *c)
-{
-    pthread_mutex_lock(&w->lock);
-    c->next = w->idle;
-    w->idle = c;
-    pthread_mutex_unlock(&w->lock);
-}
-
 static bool same_shape(const struct output *o, const int64_t *dims, unsigned rank)
 {
     return rank == o->rank && (rank == 0 || memcmp(dims, o->dims, rank * sizeof *dims) == 0);
@@ -240,16 +232,6 @@ static bool row_size(size_t *bytes, const struct qc_writer *w, const struct outp
                    *bytes);
 }
 
-/* Returns floats of at most 8 bits as float32, owned by the caller (free). */
-static float *widened(const struct output *o, const void *data, size_t bytes, struct qc_status *st)
-{
-    const size_t n = bytes / sizeof(float);
-    float *wide = malloc(bytes + 1);
-    if (!wide) qc_fail_memory(st, n);
-    for (size_t i = 0; wide && i < n; i++) wide[i] = qc_small_to_float(o->given, ((const uint8_t *)data)[i]);
-    return wide;
-}
-
 /* Makes the stored form of a row of `size` bytes. codec: NULL: not compressed. keep: data outlives the parcel. */
 static bool encode(struct row *to, const void *data, size_t size, size_t element, struct qc_chunk_codec *codec,
                    bool keep, struct qc_status *st)
@@ -282,13 +264,23 @@ static struct parcel *pack_parcel(struct qc_writer *w, const struct output *o, s
     p->rank = rank;
     if (rank) memcpy(p->dims, dims, rank * sizeof *dims);
     struct codecs *c = each && w->compressed ? take_codec(w, st) : NULL;
-    float *wide = each && o->given != o->dtype ? widened(o, data, rows * each, st) : NULL;
+    float *wide = NULL; /* floats of at most 8 bits as float32 */
+    if (each && o->given != o->dtype) {
+        const size_t n = rows * each / sizeof *wide;
+        if (!(wide = malloc(n * sizeof *wide + 1))) qc_fail_memory(st, n);
+        for (size_t i = 0; wide && i < n; i++) wide[i] = qc_small_to_float(o->given, ((const uint8_t *)data)[i]);
+    }
     bool ok = !each || ((c || !w->compressed) && (wide || o->given == o->dtype));
     if (wide) data = wide;
     for (size_t i = 0; ok && each && i < rows; i++)
         ok = encode(&p->row[i], (const char *)data + i * each, each, qc_dtype_size(o->dtype), c ? c->codec : NULL,
                     at_once && !wide, st);
-    if (c) return_codec(w, c);
+    if (c) {
+        pthread_mutex_lock(&w->lock);
+        c->next = w->idle;
+        w->idle = c;
+        pthread_mutex_unlock(&w->lock);
+    }
     free(wide);
     if (ok) return p;
     parcel_free(p);
@@ -316,26 +308,6 @@ static bool scatter(struct qc_writer *w, struct output *o, const struct parcel *
     return true;
 }
 
-static bool write_parcel(struct qc_writer *w, struct output *o, const struct parcel *p, struct qc_status *st)
-{
-    bool ok = true;
-    if (p->unit == 0) {
-        if (!o->shaped) fix_shape(w, o, p->dims, p->rank);
-        ok = open_sink(w, o, o->dims + (o->cut ? 1 : 0), o->rank - (o->cut ? 1 : 0), st);
-    }
-    if (ok && !o->scattered && !same_shape(o, p->dims, p->rank)) ok = scatter(w, o, p, st);
-    if (ok && o->scattered) {
-        for (unsigned d = 0; d < p->rank && p->rank == o->rank; d++)
-            if (o->dims[d] != p->dims[d]) o->dims[d] = -1;
-        ok = p->rank == o->rank
-                 ? qc_h5_scatter_add(&o->sink, (int64_t)p->unit, p->dims, p->rank, p->row[0].data, p->row[0].size, st)
-                 : other_shape(o, st);
-    }
-    for (size_t i = 0; ok && !o->scattered && i < p->rows; i++)
-        ok = qc_h5_sink_append(&o->sink, (int64_t)(p->unit * p->rows + i), p->row[i].data, p->row[i].size, st);
-    return ok || qc_where(st, "%s: output '%s'", w->path, o->name);
-}
-
 struct qc_shape qc_writer_shape(const struct qc_writer *w, size_t output)
 {
     const struct output *o = &w->outputs[output];
@@ -353,7 +325,21 @@ static bool flush(struct qc_writer *w, struct qc_status *st)
         struct output *o = &w->outputs[w->turn];
         struct parcel *p = o->waiting;
         if (!p || p->unit != w->unit) break;
-        ok = write_parcel(w, o, p, st);
+        if (p->unit == 0) {
+            if (!o->shaped) fix_shape(w, o, p->dims, p->rank);
+            ok = open_sink(w, o, o->dims + (o->cut ? 1 : 0), o->rank - (o->cut ? 1 : 0), st);
+        }
+        if (ok && !o->scattered && !same_shape(o, p->dims, p->rank)) ok = scatter(w, o, p, st);
+        if (ok && o->scattered) {
+            for (unsigned d = 0; d < p->rank && p->rank == o->rank; d++)
+                if (o->dims[d] != p->dims[d]) o->dims[d] = -1;
+            ok = p->rank == o->rank ? qc_h5_scatter_add(&o->sink, (int64_t)p->unit, p->dims, p->rank, p->row[0].data,
+                                                        p->row[0].size, st)
+                                    : other_shape(o, st);
+        }
+        for (size_t i = 0; ok && !o->scattered && i < p->rows; i++)
+            ok = qc_h5_sink_append(&o->sink, (int64_t)(p->unit * p->rows + i), p->row[i].data, p->row[i].size, st);
+        ok = ok || qc_where(st, "%s: output '%s'", w->path, o->name);
         o->waiting = p->next;
         parcel_free(p);
         if (++w->turn == w->count) {

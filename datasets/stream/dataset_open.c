@@ -137,11 +137,6 @@ static const char *content_text(char *buf, size_t size, const struct qc_data_lis
     return buf;
 }
 
-static bool is_truth(const struct qc_data_entry *e)
-{
-    return strcmp(e->name, "labels") == 0 || strcmp(e->name, "target") == 0;
-}
-
 struct opening {
     struct qc_dataset *ds;
     struct qc_data_list list;
@@ -150,15 +145,6 @@ struct opening {
     size_t count, own; /* own: of the inputs that cannot be made */
     const struct qc_dataset_options *options;
 };
-
-/* Returns the names of the file's data sets, or NULL if memory is out. */
-static const char *const *names_of(const struct opening *o)
-{
-    struct qc_status ignored = QC_STATUS_INIT;
-    const char **names = QC_NEW_ARRAY(o->ds->arena, const char *, o->list.count, &ignored);
-    for (size_t i = 0; names && i < o->list.count; i++) names[i] = bare(o->list.entries[i].name);
-    return names;
-}
 
 /* Chooses the data set of an input; *axes: from the suffix of the given name. */
 static const struct qc_data_entry *choose_entry(enum qc_image_axes *axes, const struct opening *o,
@@ -182,7 +168,9 @@ static const struct qc_data_entry *choose_entry(enum qc_image_axes *axes, const 
         qc_text(state, sizeof state, "; or, if it is the state '%s' of the step before, give --state %s=%s",
                 input->looks_like, input->name, input->looks_like);
     content_text(text, sizeof text, &o->list);
-    const char *const *names = names_of(o);
+    struct qc_status ignored = QC_STATUS_INIT;
+    const char **names = QC_NEW_ARRAY(o->ds->arena, const char *, o->list.count, &ignored);
+    for (size_t i = 0; names && i < o->list.count; i++) names[i] = bare(o->list.entries[i].name);
     const char *close = QC_MEANT("", qc_closest(bare(wanted ? wanted : input->name), names, names ? o->list.count : 0));
     if (wanted) {
         qc_fail(st, QC_BAD_INPUT, "there is no data set '%s' (for input '%s')%s; the file has: %s", wanted, input->name,
@@ -191,7 +179,9 @@ static const struct qc_data_entry *choose_entry(enum qc_image_axes *axes, const 
     }
     size_t candidates = 0;
     for (size_t i = 0; i < o->list.count; i++) {
-        if (is_truth(&o->list.entries[i]) || (o->own < o->count && strcmp(o->list.entries[i].name, "lengths") == 0))
+        const char *name = o->list.entries[i].name;
+        if (strcmp(name, "labels") == 0 || strcmp(name, "target") == 0 ||
+            (o->own < o->count && strcmp(name, "lengths") == 0))
             continue;
         e = &o->list.entries[i];
         candidates++;
@@ -322,15 +312,6 @@ static bool check_channels(size_t count, const char *name, const struct qc_bindi
                    name, count, text);
 }
 
-/* Returns true if channels are the last axis: there are three values, and only the last axis has three. */
-static bool are_last(const struct qc_binding *b, const struct qc_preprocess *p)
-{
-    size_t most = p->scale_count;
-    if (p->mean_count > most) most = p->mean_count;
-    if (p->std_count > most) most = p->std_count;
-    return most == 3 && b->rank >= 3 && b->dims[1] != 3 && b->dims[b->rank - 1] == 3;
-}
-
 /* Fills sizes and conversion from set, dims and the tensor's type. */
 static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, const struct qc_preprocess *given,
                    struct qc_arena *a, struct qc_status *st)
@@ -354,7 +335,11 @@ static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, 
         *p = *given;
     else if (!own_preprocess(p, b, r, a, st))
         return false;
-    b->last = are_last(b, p);
+    size_t most = p->scale_count;
+    if (p->mean_count > most) most = p->mean_count;
+    if (p->std_count > most) most = p->std_count;
+    /* Channels are the last axis if there are three values, and only the last axis has three. */
+    b->last = most == 3 && b->rank >= 3 && b->dims[1] != 3 && b->dims[b->rank - 1] == 3;
     *c =
         qc_binding_conversion(b, b->dims); /* factors of the product above; if sizes differ, recomputed for each unit */
     return check_channels(p->scale_count, "scale", b, given, st) &&

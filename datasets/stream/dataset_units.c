@@ -136,16 +136,6 @@ static size_t planned_units(const struct qc_dataset *ds, const struct qc_selecti
     return n < offered ? n : offered;
 }
 
-/* Replaces numbers among the units outside of the present choice, ascending, by unit numbers. */
-static void number_others(uint64_t *chosen, size_t n, const struct qc_dataset *ds)
-{
-    size_t before = 0; /* units of the present choice that come before */
-    for (size_t i = 0; i < n; i++) {
-        while (before < ds->units && ds->chosen[before] <= chosen[i] + before) before++;
-        chosen[i] += before;
-    }
-}
-
 static bool choose_units(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
 {
     const size_t planned = planned_units(ds, selection), shards = selection->shards ? selection->shards : 1;
@@ -161,7 +151,11 @@ static bool choose_units(struct qc_dataset *ds, const struct qc_selection *selec
             free(chosen);
             return false;
         }
-        if (selection->others) number_others(chosen, n, ds);
+        /* Numbers among the units outside of the present choice, ascending, become unit numbers. */
+        for (size_t i = 0, before = 0; selection->others && i < n; i++) {
+            while (before < ds->units && ds->chosen[before] <= chosen[i] + before) before++;
+            chosen[i] += before;
+        }
         for (size_t i = shards > 1 ? selection->shard : 0; i < n; i += shards) chosen[kept++] = chosen[i];
         n = kept;
     }
@@ -203,12 +197,6 @@ static size_t ahead_bytes(const struct qc_dataset *ds)
     return bytes;
 }
 
-/* Units that are read in order need no thread if the process reads ahead. */
-static bool needs_thread(const struct qc_dataset *ds)
-{
-    return ds->ahead && (ds->chosen || !ahead_bytes(ds));
-}
-
 bool qc_dataset_choose(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
 {
     const bool unsure = ds->own && qc_memory_data_is_unsure(ds->own);
@@ -224,7 +212,8 @@ bool qc_dataset_choose(struct qc_dataset *ds, const struct qc_selection *selecti
         if (!choose_units(ds, unsure ? &all : selection, st) || (unsure && !look(&gone, ds, st))) return false;
     } while (gone);
     if (unsure && selection->shards > 1 && !choose_units(ds, selection, st)) return false;
-    return !needs_thread(ds) || qc_read_ahead_start(&ds->read_ahead, ds, st);
+    /* Units that are read in order need no thread if the process reads ahead. */
+    return !ds->ahead || (!ds->chosen && ahead_bytes(ds)) || qc_read_ahead_start(&ds->read_ahead, ds, st);
 }
 
 bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
@@ -379,23 +368,6 @@ bool qc_dataset_fetch(struct qc_packet *p, const struct qc_dataset *ds, size_t b
            where(st, ds, b, first);
 }
 
-static bool decode_unit(void *out, const struct qc_dataset *ds, const struct qc_binding *b, size_t unit,
-                        struct qc_dataset_scratch *scratch, struct qc_status *st)
-{
-    const struct qc_h5_set *s = &b->set;
-    for (size_t i = 0; i < b->rows; i++) {
-        const struct qc_h5_chunk *r = &scratch->packet.rows[i];
-        struct qc_chunk_filters filters = {
-            .shuffle = s->shuffle >= 0 && s->shuffle < 32 && !(r->mask >> s->shuffle & 1u),
-            .deflate = s->deflate >= 0 && s->deflate < 32 && !(r->mask >> s->deflate & 1u),
-        };
-        if (!qc_chunk_decode((char *)out + i * s->row_bytes, s->row_bytes, s->element,
-                             (const char *)scratch->packet.data + r->at, r->size, filters, scratch->codec, st))
-            return where(st, ds, b, qc_unit_in_file(ds, unit) * b->rows + i);
-    }
-    return true;
-}
-
 static bool turn(struct qc_dataset_scratch *s, const struct qc_binding *b, size_t unit, const void *plain,
                  struct qc_status *st)
 {
@@ -431,7 +403,17 @@ static bool read_plain(const void **plain, void *out, const struct qc_dataset *d
         const bool same = qc_conversion_is_copy(&b->conversion) && b->axes == QC_AXES_AS_THEY_ARE;
         void *to = same ? out : qc_chunk_buffer(scratch->codec, b->file_bytes, st);
         if (!to) return where(st, ds, b, qc_dataset_first_sample(ds, unit));
-        if (!decode_unit(to, ds, b, unit, scratch, st)) return false;
+        const struct qc_h5_set *s = &b->set;
+        for (size_t i = 0; i < b->rows; i++) {
+            const struct qc_h5_chunk *r = &scratch->packet.rows[i];
+            struct qc_chunk_filters filters = {
+                .shuffle = s->shuffle >= 0 && s->shuffle < 32 && !(r->mask >> s->shuffle & 1u),
+                .deflate = s->deflate >= 0 && s->deflate < 32 && !(r->mask >> s->deflate & 1u),
+            };
+            if (!qc_chunk_decode((char *)to + i * s->row_bytes, s->row_bytes, s->element,
+                                 (const char *)scratch->packet.data + r->at, r->size, filters, scratch->codec, st))
+                return where(st, ds, b, qc_unit_in_file(ds, unit) * b->rows + i);
+        }
         *plain = to;
     }
     return true;
@@ -450,15 +432,6 @@ bool qc_dataset_keep(struct qc_dataset *ds, struct qc_memo_budget *budget, struc
 void qc_dataset_let_go(const struct qc_dataset *ds)
 {
     qc_memo_clear(ds->kept);
-}
-
-/* Copies a unit if there is room. */
-static void keep_unit(struct qc_memo *memo, const size_t key[2], const void *elements, size_t bytes)
-{
-    void *copy = qc_memo_has_room(memo, bytes) ? malloc(bytes + 1) : NULL;
-    if (!copy) return;
-    memcpy(copy, elements, bytes);
-    qc_memo_keep(memo, key, 2 * sizeof *key, copy, bytes);
 }
 
 /* Fails if the file was written meanwhile: it may be a mixture of two, and behind the end of a file that was cut HDF5
@@ -488,7 +461,10 @@ static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding,
     if (!plain) {
         if (!read_unchanged(&plain, out, ds, binding, unit, scratch, st)) return false;
         const bool again = b->array && qc_memory_array_copies(b->array); /* reading costs no more than copying */
-        if (ds->kept && !b->set.sizes && !again && !scratch->passes) keep_unit(ds->kept, key, plain, b->file_bytes);
+        const size_t bytes = b->file_bytes;
+        const bool keeps = ds->kept && !b->set.sizes && !again && !scratch->passes && qc_memo_has_room(ds->kept, bytes);
+        void *copy = keeps ? malloc(bytes + 1) : NULL;
+        if (copy) qc_memo_keep(ds->kept, key, sizeof key, memcpy(copy, plain, bytes), bytes);
     }
     if (plain == out) return true;
     if (b->axes != QC_AXES_AS_THEY_ARE) {

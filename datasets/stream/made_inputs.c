@@ -5,22 +5,16 @@
 #include "base/checked.h"
 #include "datasets/stream/dataset_impl.h"
 
-/* Returns the binding of the tokens: the first data set [N,T] of integers that feeds an input of the same rank. */
-static const struct qc_binding *tokens_of(const struct qc_dataset *ds, const struct qc_input_spec *inputs)
-{
-    for (size_t i = 0; i < ds->input_count; i++) {
-        const struct qc_binding *b = &ds->bindings[i];
-        if (b->name && inputs[i].rank == 2 && !qc_dtype_info(inputs[i].dtype)->is_float) return b;
-    }
-    return NULL;
-}
-
 bool qc_bind_made(struct qc_dataset *ds, size_t k, const struct qc_input_spec *inputs, struct qc_status *st)
 {
     static const char *const names[] = {
         [QC_MADE_EMPTY] = "(empty)", [QC_MADE_ONES] = "(ones)", [QC_MADE_POSITIONS] = "(positions)"};
     const struct qc_input_spec *input = &inputs[k];
-    const struct qc_binding *tokens = tokens_of(ds, inputs);
+    /* The tokens: the first data set [N,T] of integers that feeds an input of the same rank. */
+    const struct qc_binding *tokens = NULL;
+    for (size_t i = 0; i < ds->input_count && !tokens; i++)
+        if (ds->bindings[i].name && inputs[i].rank == 2 && !qc_dtype_info(inputs[i].dtype)->is_float)
+            tokens = &ds->bindings[i];
     if (!tokens || tokens->dims[0] < 0)
         return qc_fail(st, QC_BAD_INPUT,
                        "no data set has the name of input '%s', and no tokens [N,T] are there to make it from",

@@ -109,18 +109,6 @@ static bool add_source(struct packing *p, const char *path, struct qc_status *st
     return ok || qc_where(st, "%s", path);
 }
 
-static bool check_outputs(const struct packing *p, struct qc_status *st)
-{
-    const struct output *first = p->outputs;
-    if (!p->output_count || !first->rows) return qc_fail(st, QC_BAD_INPUT, "there are no samples to write");
-    for (size_t i = 1; i < p->output_count; i++)
-        if (p->outputs[i].rows != first->rows)
-            return qc_fail(st, QC_BAD_INPUT,
-                           "arrays '%s' and '%s' have different numbers of samples along axis 0: %zu and %zu",
-                           first->name, p->outputs[i].name, first->rows, p->outputs[i].rows);
-    return true;
-}
-
 static bool write_row(void *user, size_t row, unsigned worker, struct qc_status *st)
 {
     const struct packing *p = user;
@@ -140,6 +128,13 @@ static bool write_row(void *user, size_t row, unsigned worker, struct qc_status 
 
 static bool write_all(struct packing *p, const char *file, struct qc_status *st)
 {
+    const struct output *first = p->outputs;
+    if (!p->output_count || !first->rows) return qc_fail(st, QC_BAD_INPUT, "there are no samples to write");
+    for (size_t i = 1; i < p->output_count; i++)
+        if (p->outputs[i].rows != first->rows)
+            return qc_fail(st, QC_BAD_INPUT,
+                           "arrays '%s' and '%s' have different numbers of samples along axis 0: %zu and %zu",
+                           first->name, p->outputs[i].name, first->rows, p->outputs[i].rows);
     const unsigned workers = p->what->options->workers ? p->what->options->workers : 1;
     const struct qc_pool_options pool = {.workers = workers,
                                          .progress = p->what->progress,
@@ -169,7 +164,7 @@ bool qc_pack_write(size_t *rows, const char *file, const struct qc_pack *what, s
     if (!p.arena) return qc_fail_memory(st, 1);
     bool ok = (p.sources = QC_NEW_ARRAY(p.arena, struct qc_memory_data *, what->count, st)) != NULL;
     for (size_t i = 0; ok && i < what->count; i++) ok = add_source(&p, what->paths[i], st);
-    ok = ok && check_outputs(&p, st) && write_all(&p, file, st);
+    ok = ok && write_all(&p, file, st);
     if (ok) *rows = p.outputs[0].rows;
     qc_writer_free(p.writer);
     for (size_t i = 0; i < p.source_count; i++) qc_memory_data_free(p.sources[i]);

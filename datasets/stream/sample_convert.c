@@ -126,38 +126,12 @@ static void store_whole(void *out, size_t at, size_t size, struct whole w)
         memcpy(p, &v, 8);
 }
 
-static void store_float(void *out, size_t at, enum qc_dtype t, float y, double exact)
-{
-    if (t == QC_F16)
-        ((uint16_t *)out)[at] = qc_float_to_half(y);
-    else if (t == QC_BF16)
-        ((uint16_t *)out)[at] = qc_float_to_bfloat(y);
-    else if (qc_is_small_float(t))
-        ((uint8_t *)out)[at] = qc_float_to_small(t, (double)y, QC_SMALL_SATURATES, QC_SMALL_NEAREST);
-    else
-        ((double *)out)[at] = exact;
-}
-
-/* Returns true if the values are real numbers that the input stores quantized. */
-static bool quantizes(const struct qc_conversion *c)
-{
-    return c->scale > 0 && (qc_dtype_info(c->from)->is_float || !qc_preprocess_is_none(&c->preprocess));
-}
-
-/* Quantizes a real number; returns false for NaN. */
-static bool quantized_level(struct whole *out, float y, const struct qc_conversion *c, uint64_t positive,
-                            uint64_t negative)
-{
-    const double low = -(double)negative, high = (double)positive;
-    const double level = nearbyint((double)(y / c->scale)) + (double)c->zero_point;
-    return !isnan(level) && whole_of_double(out, level < low ? low : level > high ? high : level);
-}
-
 /* Converts element by element, for every target type but float32. */
 static bool convert_slowly(void *out, const void *in, const struct qc_conversion *c, struct qc_status *st)
 {
-    const bool none = qc_preprocess_is_none(&c->preprocess), is_float = qc_dtype_info(c->to)->is_float,
-               quantized = quantizes(c);
+    const bool none = qc_preprocess_is_none(&c->preprocess), is_float = qc_dtype_info(c->to)->is_float;
+    /* Real numbers that the input stores quantized. */
+    const bool quantized = c->scale > 0 && (qc_dtype_info(c->from)->is_float || !none);
     const size_t total = c->outer * c->channels * c->inner, size = qc_dtype_size(c->to);
     uint64_t positive = 0, negative = 0;
     if (!is_float) {
@@ -173,14 +147,21 @@ static bool convert_slowly(void *out, const void *in, const struct qc_conversion
         row(&y, in, i, 1, c->from, step_of(&c->preprocess, i / c->inner % c->channels));
         if (is_float) {
             double exact = (double)y;
-            if (none && c->to == QC_F64 && !qc_dtype_info(c->from)->is_float) {
-                load_whole(&w, &exact, in, i, c->from);
-            }
-            store_float(out, i, c->to, y, exact);
+            if (none && c->to == QC_F64 && !qc_dtype_info(c->from)->is_float) load_whole(&w, &exact, in, i, c->from);
+            if (c->to == QC_F16)
+                ((uint16_t *)out)[i] = qc_float_to_half(y);
+            else if (c->to == QC_BF16)
+                ((uint16_t *)out)[i] = qc_float_to_bfloat(y);
+            else if (qc_is_small_float(c->to))
+                ((uint8_t *)out)[i] = qc_float_to_small(c->to, (double)y, QC_SMALL_SATURATES, QC_SMALL_NEAREST);
+            else
+                ((double *)out)[i] = exact;
             continue;
         }
         if (quantized) {
-            if (!quantized_level(&w, y, c, positive, negative))
+            const double low = -(double)negative, high = (double)positive;
+            const double level = nearbyint((double)(y / c->scale)) + (double)c->zero_point;
+            if (isnan(level) || !whole_of_double(&w, level < low ? low : level > high ? high : level))
                 return qc_fail(st, QC_BAD_INPUT, "element %zu is not a number", i);
             store_whole(out, i, size, w);
             continue;

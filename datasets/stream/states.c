@@ -149,46 +149,25 @@ bool qc_open_states(struct qc_dataset *ds, const struct qc_data_entry *lengths, 
     return true;
 }
 
-/* Returns the sequence of a unit of the file. */
-static size_t sequence_of(const struct qc_dataset *ds, size_t unit_in_file)
-{
-    size_t low = 0, high = ds->sequence_count;
-    while (high - low > 1) {
-        const size_t middle = low + (high - low) / 2;
-        if (ds->sequences[middle] <= unit_in_file)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* Chooses the first units: *runs of them. Shards take whole sequences. */
-static size_t choose_first(uint64_t *chosen, size_t *starts, size_t *runs, const struct qc_dataset *ds, size_t units,
-                           const struct qc_selection *selection)
-{
-    const size_t shards = selection->shards ? selection->shards : 1;
-    size_t kept = 0;
-    for (size_t s = shards > 1 ? selection->shard : 0; s < ds->sequence_count && ds->sequences[s] < units;
-         s += shards) {
-        starts[(*runs)++] = kept;
-        for (size_t u = ds->sequences[s]; u < ds->sequences[s + 1] && u < units; u++) chosen[kept++] = u;
-    }
-    return kept;
-}
-
 bool qc_choose_steps(struct qc_dataset *ds, size_t units, const struct qc_selection *selection, struct qc_status *st)
 {
     const size_t recorded = ds->recording ? ds->recorded : 0;
-    size_t kept = units, runs = 0;
+    size_t kept = 0, runs = 0;
     uint64_t *chosen = malloc((units + 1) * sizeof *chosen);
     size_t *starts = malloc((units + 1) * sizeof *starts);
     bool ok = (chosen && starts) || qc_fail_memory(st, units * sizeof *chosen);
     if (ok && units < recorded && !selection->in_order) {
         ok = qc_select_units(chosen, units, recorded, selection, st);
         for (; runs < units; runs++) starts[runs] = runs;
+        kept = units;
     } else if (ok) {
-        kept = choose_first(chosen, starts, &runs, ds, units, selection);
+        /* The first units; shards take whole sequences. */
+        const size_t shards = selection->shards ? selection->shards : 1;
+        for (size_t s = shards > 1 ? selection->shard : 0; s < ds->sequence_count && ds->sequences[s] < units;
+             s += shards) {
+            starts[runs++] = kept;
+            for (size_t u = ds->sequences[s]; u < ds->sequences[s + 1] && u < units; u++) chosen[kept++] = u;
+        }
     }
     if (!ok) {
         free(chosen);
@@ -255,7 +234,14 @@ bool qc_dataset_record(const struct qc_dataset *ds, size_t input, size_t unit, c
 bool qc_read_state(void *out, const struct qc_dataset *ds, size_t input, size_t unit_in_file, struct qc_status *st)
 {
     const struct qc_binding *b = &ds->bindings[input];
-    const size_t sequence = sequence_of(ds, unit_in_file);
+    size_t sequence = 0;
+    for (size_t high = ds->sequence_count; high - sequence > 1;) {
+        const size_t middle = sequence + (high - sequence) / 2;
+        if (ds->sequences[middle] <= unit_in_file)
+            sequence = middle;
+        else
+            high = middle;
+    }
     if (unit_in_file == ds->sequences[sequence]) {
         if (b->initial)
             memcpy(out, (char *)b->initial + (b->initial_count > 1 ? sequence : 0) * b->first_bytes, b->first_bytes);

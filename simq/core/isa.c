@@ -13,15 +13,6 @@ static const char *const names[QC_ISA_COUNT] = {
 #undef QC_X
 };
 
-static enum qc_isa environment(void)
-{
-    const char *text = qc_simd_limit();
-    if (!text) return QC_ISA_BEST;
-    for (enum qc_isa i = QC_ISA_PLAIN; i < QC_ISA_COUNT; i++)
-        if (strcasecmp(text, names[i]) == 0) return i;
-    return QC_ISA_BEST;
-}
-
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
 
@@ -117,9 +108,10 @@ static bool has(enum qc_isa isa)
 
 enum qc_isa qc_isa_detect(enum qc_isa limit)
 {
-    const enum qc_isa other = environment();
+    const char *other = qc_simd_limit();
     if (limit == QC_ISA_BEST) limit = QC_ISA_COUNT - 1;
-    if (other != QC_ISA_BEST && other < limit) limit = other;
+    for (enum qc_isa i = QC_ISA_PLAIN; other && i < limit; i++)
+        if (strcasecmp(other, names[i]) == 0) limit = i;
     while (limit > QC_ISA_PLAIN && !has(limit)) limit--;
     return limit;
 }

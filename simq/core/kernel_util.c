@@ -47,8 +47,7 @@ int64_t qc_kernel_offset(const struct qc_view *v, size_t i)
 
 int64_t qc_kernel_int_at(const struct qc_view *v, size_t i)
 {
-    struct qc_tensor element = {.dtype = v->dtype, .count = 1, .data = qc_at(v, qc_kernel_offset(v, i))};
-    return qc_tensor_int(&element, 0);
+    return qc_kernel_integer(v, qc_kernel_offset(v, i));
 }
 
 bool qc_kernel_index_at(int64_t *out, const struct qc_view *indices, int64_t offset, int64_t n, int axis,
@@ -129,14 +128,6 @@ static void drop_dim(unsigned count, struct qc_view views[], unsigned *marked, i
     for (unsigned k = 0; k < count; k++) views[k].rank--;
 }
 
-static bool mergeable(unsigned count, const struct qc_view views[], unsigned marked, int d)
-{
-    if ((marked >> d & 1) != (marked >> (d + 1) & 1)) return false;
-    for (unsigned k = 0; k < count; k++)
-        if (views[k].stride[d] != views[k].stride[d + 1] * views[k].dim[d + 1]) return false;
-    return true;
-}
-
 void qc_views_simplify(unsigned count, struct qc_view views[], unsigned *marked)
 {
     struct qc_view *first = &views[0];
@@ -147,7 +138,10 @@ void qc_views_simplify(unsigned count, struct qc_view views[], unsigned *marked)
         for (int k = i; k > 0 && llabs(first->stride[k - 1]) < llabs(first->stride[k]); k--)
             swap_dims(count, views, marked, k - 1, k);
     for (int d = first->rank - 2; d >= 0; d--) {
-        if (!mergeable(count, views, *marked, d)) continue;
+        bool even = (*marked >> d & 1) == (*marked >> (d + 1) & 1); /* dimensions d and d + 1 are one */
+        for (unsigned k = 0; even && k < count; k++)
+            even = views[k].stride[d] == views[k].stride[d + 1] * views[k].dim[d + 1];
+        if (!even) continue;
         for (unsigned k = 0; k < count; k++) {
             views[k].dim[d + 1] *= views[k].dim[d];
             views[k].stride[d] = 0;

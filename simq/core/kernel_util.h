@@ -72,6 +72,13 @@ static inline void *qc_at(const struct qc_view *v, int64_t offset)
     return (char *)v->data + offset * (int64_t)qc_dtype_size(v->dtype);
 }
 
+/* Returns the element at an offset of a view of integers of any type. */
+static inline int64_t qc_kernel_integer(const struct qc_view *v, int64_t offset)
+{
+    const struct qc_tensor element = {.dtype = v->dtype, .count = 1, .data = qc_at(v, offset)};
+    return qc_tensor_int(&element, 0);
+}
+
 /* Reads the index (int32 or int64) at an offset. A negative index counts from the end. Fails if it is outside [0,
    n). */
 bool qc_kernel_index_at(int64_t *out, const struct qc_view *indices, int64_t offset, int64_t n, int axis,

@@ -39,22 +39,13 @@ void qc_packed_free(struct qc_packed *p)
     free(p);
 }
 
-static bool add_block(struct qc_packed *p, const struct block *b, struct qc_status *st)
-{
-    struct block *blocks = qc_grown(p->blocks, p->count, &p->capacity, sizeof *blocks, st);
-    if (!blocks) return false;
-    p->blocks = blocks;
-    if (!qc_index_add(&p->index, qc_hash_number((uintptr_t)b->from), (uint32_t)p->count + 1, st)) return false;
-    p->blocks[p->count++] = *b;
-    return true;
-}
-
 bool qc_packed_take(void **out, size_t *added, struct qc_packed *p, const void *from, void *data, size_t bytes,
                     struct qc_status *st)
 {
     /* Bytes are compared too, since kernels pack the same constant in different orders. */
+    const uint64_t hash = qc_hash_number((uintptr_t)from);
     size_t slot = SIZE_MAX;
-    for (uint32_t i; (i = qc_index_next(&p->index, qc_hash_number((uintptr_t)from), &slot));) {
+    for (uint32_t i; (i = qc_index_next(&p->index, hash, &slot));) {
         const struct block *b = &p->blocks[i - 1];
         if (b->from != from || b->bytes != bytes || memcmp(b->data, data, bytes) != 0) continue;
         free(data);
@@ -62,10 +53,13 @@ bool qc_packed_take(void **out, size_t *added, struct qc_packed *p, const void *
         *added = 0;
         return true;
     }
-    if (!add_block(p, &(struct block){.from = from, .data = data, .bytes = bytes}, st)) {
+    struct block *blocks = qc_grown(p->blocks, p->count, &p->capacity, sizeof *blocks, st);
+    if (blocks) p->blocks = blocks;
+    if (!blocks || !qc_index_add(&p->index, hash, (uint32_t)p->count + 1, st)) {
         free(data);
         return false;
     }
+    p->blocks[p->count++] = (struct block){.from = from, .data = data, .bytes = bytes};
     *out = data;
     *added = bytes;
     return true;

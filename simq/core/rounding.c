@@ -6,10 +6,6 @@
 /* The largest float32 that fits in int32: the highest 32-bit level is not a float32 number. */
 #define INT32_TOP 2147483520.0f
 
-struct channels {
-    float *a, *b, *lo, *hi;
-};
-
 static enum qc_rounding_kind kind_of(const struct qc_scales *from, const struct qc_scales *to)
 {
     if (to->identity) return from->identity ? QC_ROUNDING_COPY : QC_ROUNDING_DEQUANTIZE;
@@ -17,23 +13,6 @@ static enum qc_rounding_kind kind_of(const struct qc_scales *from, const struct 
     if (from->identity) return to->rounds ? QC_ROUNDING_QUANTIZE : QC_ROUNDING_DIVIDE;
     if (!to->rounds) return QC_ROUNDING_RESCALE;
     return from->product ? QC_ROUNDING_REQUANTIZE : QC_ROUNDING_RESCALE;
-}
-
-static void fill_channel(struct channels *out, size_t c, enum qc_rounding_kind kind, const struct qc_scales *from,
-                         const struct qc_scales *to, float lo, float hi)
-{
-    const float sf = from->scale[from->count > 1 ? c : 0], st = to->scale[to->count > 1 ? c : 0];
-    const int64_t zero = to->rounds ? to->zero_point[to->count > 1 ? c : 0] : 0;
-    if (to->rounds) {
-        const float low = (float)(to->levels.lo - zero), top = (float)(to->levels.hi - zero);
-        const float high = top < INT32_TOP ? top : INT32_TOP;
-        lo = qc_clamp(lo, low, high);
-        hi = qc_clamp(hi, low, high);
-    }
-    out->lo[c] = lo;
-    out->hi[c] = hi;
-    out->a[c] = kind == QC_ROUNDING_REQUANTIZE ? sf / st : sf;
-    out->b[c] = st;
 }
 
 bool qc_rounding_of(struct qc_rounding *out, const struct qc_scales *from, const struct qc_scales *to, float lo,
@@ -47,16 +26,25 @@ bool qc_rounding_of(struct qc_rounding *out, const struct qc_scales *from, const
         return qc_fail(st, QC_BAD_INPUT, "qparams with %zu and %zu channels do not fit", from->count, to->count);
     if (from->count > 1 && to->count > 1 && from->axis != to->axis)
         return qc_fail(st, QC_BAD_INPUT, "qparams with channels along axes %d and %d do not fit", from->axis, to->axis);
-    float *all = QC_NEW_ARRAY(a, float, 4 * count, st);
-    if (!all) return false;
-    struct channels r = {.a = all, .b = all + count, .lo = all + 2 * count, .hi = all + 3 * count};
-    for (size_t c = 0; c < count; c++) fill_channel(&r, c, kind, from, to, lo, hi);
+    float *factor = QC_NEW_ARRAY(a, float, 4 * count, st);
+    if (!factor) return false;
+    float *step = factor + count, *least = factor + 2 * count, *most = factor + 3 * count;
+    for (size_t c = 0; c < count; c++) {
+        const float sx = from->scale[from->count > 1 ? c : 0], sy = to->scale[to->count > 1 ? c : 0];
+        const int64_t zero = to->rounds ? to->zero_point[to->count > 1 ? c : 0] : 0;
+        const float low = (float)(to->levels.lo - zero), top = (float)(to->levels.hi - zero);
+        const float high = top < INT32_TOP ? top : INT32_TOP;
+        least[c] = to->rounds ? qc_clamp(lo, low, high) : lo;
+        most[c] = to->rounds ? qc_clamp(hi, low, high) : hi;
+        factor[c] = kind == QC_ROUNDING_REQUANTIZE ? sx / sy : sx;
+        step[c] = sy;
+    }
     *out = (struct qc_rounding){.kind = kind,
                                 .count = count,
-                                .a = r.a,
-                                .b = r.b,
-                                .lo = r.lo,
-                                .hi = r.hi,
+                                .a = factor,
+                                .b = step,
+                                .lo = least,
+                                .hi = most,
                                 .mantissa = to->levels.mantissa,
                                 .least = to->levels.least};
     return true;

@@ -30,22 +30,6 @@ static float probit(float v)
     return 1.41421356f * (w < 0 ? -1.0f : 1.0f) * sqrtf(-a + sqrtf(a * a - b));
 }
 
-/* Scores of 0 stay 0 if `zero`, since e^0 is not. */
-static void softmax(float *y, size_t n, bool zero)
-{
-    float most = -3.4e38f, sum = 0;
-    for (size_t i = 0; i < n; i++) most = fmaxf(most, y[i]);
-    for (size_t i = 0; i < n; i++) {
-        if (zero && fabsf(y[i]) <= 1e-7f) {
-            y[i] *= expf(-most);
-            continue;
-        }
-        y[i] = expf(y[i] - most);
-        sum += y[i];
-    }
-    for (size_t i = 0; i < n; i++) y[i] /= sum;
-}
-
 void qc_scores_set(float *y, size_t width, const double *v, size_t count, enum qc_scores transform,
                    enum qc_scores_form form)
 {
@@ -55,7 +39,18 @@ void qc_scores_set(float *y, size_t width, const double *v, size_t count, enum q
     } else if (count > 1 && transform == QC_SCORES_LOGISTIC) {
         for (size_t i = 0; i < count; i++) y[i] = logistic(y[i]);
     } else if (count > 1 && transform != QC_SCORES_NONE) {
-        softmax(y, count, transform == QC_SCORES_SOFTMAX_ZERO);
+        const bool zero = transform == QC_SCORES_SOFTMAX_ZERO; /* scores of 0 stay 0, since e^0 is not */
+        float most = -3.4e38f, sum = 0;
+        for (size_t i = 0; i < count; i++) most = fmaxf(most, y[i]);
+        for (size_t i = 0; i < count; i++) {
+            if (zero && fabsf(y[i]) <= 1e-7f) {
+                y[i] *= expf(-most);
+                continue;
+            }
+            y[i] = expf(y[i] - most);
+            sum += y[i];
+        }
+        for (size_t i = 0; i < count; i++) y[i] /= sum;
     } else if (count == 1 && width == 2 && form != QC_SCORES_PLAIN) {
         const float s = y[0];
         const bool logit = transform == QC_SCORES_LOGISTIC && form != QC_SCORES_SHARE;

@@ -83,12 +83,6 @@ out:
 /* Inputs of at most this many elements are passed as constants, since the type rule may derive a shape from them. */
 enum { SHAPING = 256 };
 
-/* Returns whether the size of the result depends on the values of the inputs. */
-static bool finds(enum qc_op op)
-{
-    return op == QC_OP_NonZero || op == QC_OP_Compress || op == QC_OP_Unique || op == QC_OP_NonMaxSuppression;
-}
-
 bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,
                            const struct qc_view *in, size_t held, struct qc_status *st)
 {
@@ -96,6 +90,9 @@ bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g,
     qc_id *inputs = calloc(n->input_count + 1, sizeof *inputs);
     bool ok = one && (inputs || qc_fail_memory(st, n->input_count * sizeof *inputs));
     char text[QC_SHAPE_TEXT];
+    /* The size of the result depends on the values of the inputs. */
+    const bool finds =
+        n->op == QC_OP_NonZero || n->op == QC_OP_Compress || n->op == QC_OP_Unique || n->op == QC_OP_NonMaxSuppression;
     if (one) {
         one->budget = g->budget;
         one->custom = qc_custom_ops_ref(g->custom);
@@ -103,7 +100,7 @@ bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g,
     for (unsigned i = 0; ok && i < n->input_count; i++) {
         if (!n->inputs[i]) continue;
         const struct qc_shape shape = qc_shape_of(in[i].rank, in[i].dim);
-        const bool known = finds(n->op) || qc_view_count(&in[i]) <= SHAPING;
+        const bool known = finds || qc_view_count(&in[i]) <= SHAPING;
         if (known) ok = qc_budget_hold(&g->budget, qc_view_count(&in[i]) * qc_dtype_size(in[i].dtype), st);
         if (!ok) break;
         struct qc_tensor *t = known ? qc_tensor_of(in[i].dtype, &shape, in[i].data, st) : NULL;
@@ -146,14 +143,6 @@ bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g,
     return ok;
 }
 
-/* Stores x plus zero points. by: 1 if each element has its own zero point, 0 if all share one. */
-static void store_evaluate(void *to, const float *x, size_t n, const int32_t *zero, size_t by, size_t size)
-{
-    for (size_t i = 0; size == 1 && i < n; i++) ((uint8_t *)to)[i] = (uint8_t)((int32_t)x[i] + zero[i * by]);
-    for (size_t i = 0; size == 2 && i < n; i++) ((uint16_t *)to)[i] = (uint16_t)((int32_t)x[i] + zero[i * by]);
-    for (size_t i = 0; size == 4 && i < n; i++) ((uint32_t *)to)[i] = (uint32_t)((int64_t)x[i] + zero[i * by]);
-}
-
 /* Converts centred float32 to stored integers. */
 static struct qc_tensor *stored(const struct qc_tensor *t, const struct qc_graph *g, qc_id value, struct qc_status *st)
 {
@@ -166,14 +155,17 @@ static struct qc_tensor *stored(const struct qc_tensor *t, const struct qc_graph
         !(q = qc_tensor_new(g->qparams_of[type->qparams].dtype, &t->shape, st)))
         goto out;
     const struct qc_scale_layout layout = qc_scale_layout_of(&g->qparams_of[type->qparams], &t->shape, type->axis);
-    const size_t inner = layout.inner;
+    const size_t inner = layout.inner, size = qc_dtype_size(q->dtype);
     const bool row = s.count > 1 && inner == 1 && !s.block; /* contiguous channels */
     for (size_t first = 0, n; first < t->count;
          first += n) { /* one channel, or one element of each channel, at a time */
         n = s.block ? 1 : row ? s.count : s.count > 1 ? inner : t->count;
-        store_evaluate((char *)q->data + first * qc_dtype_size(q->dtype), (const float *)t->data + first, n,
-                       s.zero_point + (row || s.count < 2 ? 0 : qc_scale_at(&layout, first)), row,
-                       qc_dtype_size(q->dtype));
+        const int32_t *zero = s.zero_point + (row || s.count < 2 ? 0 : qc_scale_at(&layout, first));
+        const float *x = (const float *)t->data + first;
+        void *to = (char *)q->data + first * size;
+        for (size_t i = 0; size == 1 && i < n; i++) ((uint8_t *)to)[i] = (uint8_t)((int32_t)x[i] + zero[row ? i : 0]);
+        for (size_t i = 0; size == 2 && i < n; i++) ((uint16_t *)to)[i] = (uint16_t)((int32_t)x[i] + zero[row ? i : 0]);
+        for (size_t i = 0; size == 4 && i < n; i++) ((uint32_t *)to)[i] = (uint32_t)((int64_t)x[i] + zero[row ? i : 0]);
     }
 out:
     qc_arena_free(a);

@@ -29,19 +29,6 @@ static bool reshaped_alias(struct qc_view *out, const struct qc_view *in, const 
     return true;
 }
 
-static struct qc_view transposed(const struct qc_view *in, const struct qc_node *n)
-{
-    const int64_t *perm;
-    const size_t count = qc_attr_ints(n, "perm", &perm);
-    struct qc_view v = *in;
-    for (int i = 0; i < in->rank; i++) {
-        const int from = count ? (int)perm[i] : in->rank - 1 - i;
-        v.dim[i] = in->dim[from];
-        v.stride[i] = in->stride[from];
-    }
-    return v;
-}
-
 bool qc_plan_alias(struct qc_plan_operand *out, const struct qc_graph *g, const struct qc_node *n,
                    const struct qc_plan_operand *in)
 {
@@ -53,7 +40,15 @@ bool qc_plan_alias(struct qc_plan_operand *out, const struct qc_graph *g, const 
         out[i].view.data = NULL;
     }
     if (n->op == QC_OP_Transpose) {
-        out->view = transposed(&v, n);
+        const int64_t *perm;
+        const size_t count = qc_attr_ints(n, "perm", &perm);
+        struct qc_view turned = v;
+        for (int i = 0; i < v.rank; i++) {
+            const int from = count ? (int)perm[i] : v.rank - 1 - i;
+            turned.dim[i] = v.dim[from];
+            turned.stride[i] = v.stride[from];
+        }
+        out->view = turned;
         return true;
     }
     if (n->op == QC_OP_Slice) {

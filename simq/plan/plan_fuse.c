@@ -59,15 +59,6 @@ static bool take_clamp(struct qc_fusion *f, const struct qc_plan_binding *b, con
     return true;
 }
 
-/* Returns whether the value is a constant of one number per column of the result. */
-static bool is_row(const struct qc_plan_binding *b, qc_id value, const struct qc_shape *result)
-{
-    const struct qc_tensor *t = qc_plan_known(b, b->root[value]);
-    const int64_t n = result->rank ? result->dim[result->rank - 1] : 1;
-    return t && t->dtype == QC_F32 && t->count == (size_t)n && t->shape.rank > 0 && t->shape.rank <= result->rank &&
-           t->shape.dim[t->shape.rank - 1] == n;
-}
-
 /* Adds an Add after the real result `value` of n to the group, as bias or residual. Returns false if it is neither. */
 static bool take_add(struct qc_group *group, const struct qc_plan_binding *b, const struct qc_node *n,
                      const struct qc_node *add, qc_id value)
@@ -80,24 +71,21 @@ static bool take_add(struct qc_group *group, const struct qc_plan_binding *b, co
     const bool has_bias = n->input_count > 2 && n->inputs[2];
     const bool columns =
         n->op == QC_OP_Gemm || (n->op == QC_OP_MatMul && qc_value(b->g, n->inputs[1])->type.shape.rank > 1);
-    if (columns && !has_bias && !group->bias && is_row(b, other, result)) {
+    /* A constant of one number per column of the result. */
+    const struct qc_tensor *t = qc_plan_known(b, b->root[other]);
+    const int64_t width = result->rank ? result->dim[result->rank - 1] : 1;
+    const bool is_row = t && t->dtype == QC_F32 && t->count == (size_t)width && t->shape.rank > 0 &&
+                        t->shape.rank <= result->rank && t->shape.dim[t->shape.rank - 1] == width;
+    if (columns && !has_bias && !group->bias && is_row) {
         group->bias = other;
         return true;
     }
     const struct qc_value *r = qc_value(b->g, b->root[other]);
-    if (n->op != QC_OP_Conv || !b->scales[b->root[other]].identity || qc_plan_known(b, b->root[other]) ||
-        root_dtype(b, other) != QC_F32 || !qc_shape_equal(&r->type.shape, result))
+    if (n->op != QC_OP_Conv || !b->scales[b->root[other]].identity || t || root_dtype(b, other) != QC_F32 ||
+        !qc_shape_equal(&r->type.shape, result))
         return false;
     group->residual = other;
     return true;
-}
-
-/* Returns whether a value has one scale, or one per output channel of the layer. The kernels support no others. */
-static bool along_channels(const struct qc_plan_binding *b, const struct qc_node *layer, qc_id value)
-{
-    const struct qc_scales *s = &b->scales[value];
-    const bool window = layer->op == QC_OP_Conv || layer->op == QC_OP_ConvTranspose;
-    return s->count == 1 || s->axis == (window ? 1 : qc_value(b->g, value)->type.shape.rank - 1);
 }
 
 static void fuse(struct qc_plan_binding *b, qc_id head)
@@ -115,9 +103,12 @@ static void fuse(struct qc_plan_binding *b, qc_id head)
         if (b->fused[id] || b->groups[id].head)
             break; /* already part of another group: two convolutions may share one Add */
         if (next->op == QC_OP_Requantize || next->op == QC_OP_Dequantize) {
-            /* A Relu before the requantization remains a Relu after it: scales are positive. */
+            /* A Relu before the requantization remains a Relu after it: scales are positive. The kernels support one
+               scale, or one per output channel of the layer. */
+            const struct qc_scales *s = &b->scales[next->outputs];
+            const bool window = n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose;
             taken = !moved && !here->identity && group.fusion.hi == INFINITY && !group.residual &&
-                    along_channels(b, n, next->outputs);
+                    (s->count == 1 || s->axis == (window ? 1 : qc_value(b->g, next->outputs)->type.shape.rank - 1));
             moved = moved || taken;
         } else if (next->op == QC_OP_Add) {
             taken = !clamped && !moved && here->identity && !group.residual && take_add(&group, b, n, next, value);
@@ -225,7 +216,7 @@ static void fuse_wide(struct qc_plan_binding *b, qc_id quantize)
     b->groups[quantize].head = head;
 }
 
-bool qc_plan_fuse(struct qc_plan_binding *b, struct qc_status *st)
+void qc_plan_fuse(struct qc_plan_binding *b)
 {
     for (size_t k = 1; k <= b->g->node_count; k++) {
         const struct qc_node *n = &b->g->nodes[k];
@@ -240,5 +231,4 @@ bool qc_plan_fuse(struct qc_plan_binding *b, struct qc_status *st)
         else if (n->op == QC_OP_Quantize && !qc_contract_is_float(b->plan->contract) && !b->g->simulated)
             fuse_wide(b, (qc_id)k);
     }
-    return true;
 }

@@ -139,8 +139,10 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
     }
     b.observed = QC_NEW_ARRAY(b.arena, qc_id, p->observed_count, st);
     if (!b.observed || !qc_plan_specialise(p, b.observed, g, shapes, options, st) || !begin_binding(&b, p, st) ||
-        !qc_plan_resolve(&b, st) || !qc_plan_fuse(&b, st) || !qc_plan_bind(&b, st))
+        !qc_plan_resolve(&b, st))
         goto out;
+    qc_plan_fuse(&b);
+    if (!qc_plan_bind(&b, st)) goto out;
     if (b.unsupported_count) {
         qc_fail(st, b.unsupported.code, "%s", b.unsupported.message);
         goto out;

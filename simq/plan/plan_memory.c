@@ -77,18 +77,6 @@ static bool add_extent(struct extents *e, struct extent x, struct qc_status *st)
     return true;
 }
 
-static bool lives_add(struct lives *l, const struct qc_storage *s, struct qc_status *st)
-{
-    const struct extent x = {s->offset, s->offset + padded(s->bytes)};
-    bool ok = true;
-    for (size_t n = s->first + l->moments; ok && n; n /= 2) ok = add_extent(&l->born[n], x, st);
-    for (size_t lo = s->first + l->moments, hi = s->last + l->moments + 1; ok && lo < hi; lo /= 2, hi /= 2) {
-        if (lo & 1) ok = add_extent(&l->alive[lo++], x, st);
-        if (ok && (hi & 1)) ok = add_extent(&l->alive[--hi], x, st);
-    }
-    return ok;
-}
-
 static bool ask_plan_memory(struct lives *l, const struct extents *e, struct qc_status *st)
 {
     if (!reserve(&l->busy, l->busy.count + e->count, st)) return false;
@@ -100,20 +88,6 @@ static int by_begin(const void *a, const void *b)
 {
     const struct extent *x = a, *y = b;
     return (x->begin > y->begin) - (x->begin < y->begin);
-}
-
-/* Sets l->busy to the bytes that are occupied during the lifetime of s. */
-static bool lives_overlap(struct lives *l, const struct qc_storage *s, struct qc_status *st)
-{
-    bool ok = true;
-    l->busy.count = 0;
-    for (size_t n = s->first + l->moments; ok && n; n /= 2) ok = ask_plan_memory(l, &l->alive[n], st);
-    for (size_t lo = s->first + l->moments + 1, hi = s->last + l->moments + 1; ok && lo < hi; lo /= 2, hi /= 2) {
-        if (lo & 1) ok = ask_plan_memory(l, &l->born[lo++], st);
-        if (ok && (hi & 1)) ok = ask_plan_memory(l, &l->born[--hi], st);
-    }
-    if (ok && l->busy.count) qsort(l->busy.of, l->busy.count, sizeof *l->busy.of, by_begin);
-    return ok;
 }
 
 static int by_size(const void *a, const void *b)
@@ -136,12 +110,25 @@ bool qc_plan_place(struct qc_plan *p, struct qc_status *st)
         struct qc_storage *s = &p->storages[order[i].id];
         size_t at = 0;
         if (s->first == SIZE_MAX) continue;
-        ok = lives_overlap(&lives, s, st);
+        /* The bytes that are occupied during the lifetime of s. */
+        const size_t born = s->first + lives.moments, dead = s->last + lives.moments + 1;
+        lives.busy.count = 0;
+        for (size_t n = born; ok && n; n /= 2) ok = ask_plan_memory(&lives, &lives.alive[n], st);
+        for (size_t lo = born + 1, hi = dead; ok && lo < hi; lo /= 2, hi /= 2) {
+            if (lo & 1) ok = ask_plan_memory(&lives, &lives.born[lo++], st);
+            if (ok && (hi & 1)) ok = ask_plan_memory(&lives, &lives.born[--hi], st);
+        }
+        if (ok && lives.busy.count) qsort(lives.busy.of, lives.busy.count, sizeof *lives.busy.of, by_begin);
         for (size_t k = 0; k < lives.busy.count && lives.busy.of[k].begin < at + padded(s->bytes); k++)
             if (lives.busy.of[k].end > at) at = lives.busy.of[k].end;
         s->offset = at;
         if (at + padded(s->bytes) > used) used = at + padded(s->bytes);
-        ok = ok && lives_add(&lives, s, st);
+        const struct extent x = {s->offset, s->offset + padded(s->bytes)};
+        for (size_t n = born; ok && n; n /= 2) ok = add_extent(&lives.born[n], x, st);
+        for (size_t lo = born, hi = dead; ok && lo < hi; lo /= 2, hi /= 2) {
+            if (lo & 1) ok = add_extent(&lives.alive[lo++], x, st);
+            if (ok && (hi & 1)) ok = add_extent(&lives.alive[--hi], x, st);
+        }
     }
     p->buffer_bytes = used;
     for (size_t i = 0; lives.alive && lives.born && i < 2 * lives.moments; i++) {

@@ -166,7 +166,7 @@ bool qc_plan_open(struct qc_plan *p, const struct qc_graph *g, const struct qc_s
 /* Returns the nodes that the outputs and `count` values need: [node_count + 1], to be freed. */
 bool *qc_plan_needed(const struct qc_graph *g, size_t count, const qc_id *values, struct qc_status *st);
 bool qc_plan_resolve(struct qc_plan_binding *b, struct qc_status *st);
-bool qc_plan_fuse(struct qc_plan_binding *b, struct qc_status *st);
+void qc_plan_fuse(struct qc_plan_binding *b);
 bool qc_plan_bind(struct qc_plan_binding *b, struct qc_status *st);
 size_t qc_plan_overflow_step(const struct qc_plan *p, size_t k); /* of qc_plan_overflow_node */
 bool qc_plan_place(struct qc_plan *p, struct qc_status *st);

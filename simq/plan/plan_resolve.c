@@ -16,17 +16,25 @@ const struct qc_scales qc_scales_real = {.identity = true,
 enum { DEPTH_MAX = 4 };
 
 static bool qparams_scales(struct qc_scales *out, const struct qc_graph *g, qc_id qparams, int depth,
-                           struct qc_arena *a, struct qc_status *st);
-
-/* A product with an identity factor has the scale of the other factor, and its numbers are not rounded. */
-static bool product_scales(struct qc_scales *out, const struct qc_graph *g, const struct qc_qparams *s, int depth,
                            struct qc_arena *a, struct qc_status *st)
 {
+    const struct qc_qparams *s = &g->qparams_of[qparams];
     struct qc_scales x, y;
+    *out = qc_scales_real;
+    if (s->kind == QC_QPARAMS_QUANTIZER) {
+        if (s->state == QC_QPARAMS_BOUND)
+            *out = (struct qc_scales){.rounds = true,
+                                      .count = s->count,
+                                      .block = s->block,
+                                      .scale = s->scale,
+                                      .zero_point = s->zero_point,
+                                      .levels = qc_qparams_levels(s)};
+        return true;
+    }
+    /* A product with an identity factor has the scale of the other factor, and its numbers are not rounded. */
     if (depth == DEPTH_MAX)
         return qc_fail(st, QC_UNSUPPORTED, "qparams '%s' are a product of products of products", s->name);
     if (!qparams_scales(&x, g, s->a, depth + 1, a, st) || !qparams_scales(&y, g, s->b, depth + 1, a, st)) return false;
-    *out = qc_scales_real;
     out->identity = x.identity && y.identity;
     if (out->identity) return true;
     const size_t count = x.count > y.count ? x.count : y.count;
@@ -43,25 +51,6 @@ static bool product_scales(struct qc_scales *out, const struct qc_graph *g, cons
     out->scale = scale;
     out->zero_point = zero;
     out->levels = qc_qparams_levels(s);
-    return true;
-}
-
-static bool qparams_scales(struct qc_scales *out, const struct qc_graph *g, qc_id qparams, int depth,
-                           struct qc_arena *a, struct qc_status *st)
-{
-    const struct qc_qparams *s = &g->qparams_of[qparams];
-    switch (s->kind) {
-    case QC_QPARAMS_PRODUCT: return product_scales(out, g, s, depth, a, st);
-    case QC_QPARAMS_QUANTIZER: break;
-    }
-    *out = qc_scales_real;
-    if (s->state != QC_QPARAMS_BOUND) return true;
-    *out = (struct qc_scales){.rounds = true,
-                              .count = s->count,
-                              .block = s->block,
-                              .scale = s->scale,
-                              .zero_point = s->zero_point,
-                              .levels = qc_qparams_levels(s)};
     return true;
 }
 

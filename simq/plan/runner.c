@@ -153,15 +153,6 @@ const struct qc_sums *qc_runner_sums(const struct qc_runner *r, size_t k)
     return r->plan->steps[i].kernel->sums(r->runs[i].local);
 }
 
-static bool where(const struct qc_runner *r, size_t step, struct qc_status *st)
-{
-    const struct qc_node *n = r->plan->steps[step].node;
-    char label[QC_LABEL];
-    if (!n) return qc_where(st, "output");
-    return qc_where(st, "%s '%s'", qc_op_info(n->op)->name,
-                    n->name ? n->name : qc_value_label(label, r->plan->graph, n->outputs));
-}
-
 /* Runs a step whose result shapes depend on data. */
 static bool make_runner(struct qc_runner *r, size_t step, struct qc_status *st)
 {
@@ -253,7 +244,12 @@ static bool run_steps(struct qc_runner *r, size_t steps, qc_observe_fn *observe,
         const double begin = r->seconds ? now() : 0;
         const bool ok = s->made_count ? make_runner(r, i, st) : s->kernel->run(&r->runs[i], st);
         if (r->seconds) r->seconds[i] += now() - begin;
-        if (!ok && !where(r, i, st)) return false;
+        if (ok) continue;
+        const struct qc_node *n = s->node;
+        char label[QC_LABEL];
+        if (!n) return qc_where(st, "output");
+        return qc_where(st, "%s '%s'", qc_op_info(n->op)->name,
+                        n->name ? n->name : qc_value_label(label, p->graph, n->outputs));
     }
 }
 

@@ -103,22 +103,18 @@ static void forget_oldest(struct qc_variants *v)
     }
 }
 
-static bool make_room(struct qc_variants *v, struct qc_status *st)
-{
-    forget_oldest(v);
-    struct variant **more = qc_grown(v->all, v->count, &v->capacity, sizeof(struct variant *), st);
-    if (more) v->all = more;
-    return more != NULL;
-}
-
 static struct variant *make_variants(struct qc_variants *v, const struct qc_shape *shapes, struct qc_status *st)
 {
     const size_t bytes = v->graph->input_count * sizeof *shapes;
+    forget_oldest(v);
+    struct variant **more = qc_grown(v->all, v->count, &v->capacity, sizeof(struct variant *), st);
+    if (!more) return NULL;
+    v->all = more;
     struct variant *x = calloc(1, sizeof *x);
     if (x) x->shapes = malloc(bytes + 1);
     if (!x || !x->shapes)
         qc_fail_memory(st, bytes);
-    else if (make_room(v, st) && qc_plan_new(&x->plan, v->graph, shapes, &v->options, st)) {
+    else if (qc_plan_new(&x->plan, v->graph, shapes, &v->options, st)) {
         if (bytes) memcpy(x->shapes, shapes, bytes);
         x->constant_bytes = qc_plan_constant_bytes(x->plan);
         return v->all[v->count++] = x;
@@ -181,15 +177,6 @@ void qc_variant_runners_free(struct qc_variant_runners *r)
     free(r);
 }
 
-/* Asks the budget for a runner; together with those that are kept it may have as much memory as one run. */
-static bool has_room(const struct qc_variant_runners *r, size_t bytes, struct qc_status *st)
-{
-    const struct qc_budget *b = r->of->options.budget ? r->of->options.budget : &r->of->graph->budget;
-    size_t all = bytes;
-    for (size_t i = 0; i < r->count; i++) all = qc_sum_at_most(all, qc_plan_runner_bytes(r->held[i].variant->plan));
-    return (!r->count || qc_budget_run(b, all, 0, st)) && qc_budget_hold(b, bytes, st);
-}
-
 /* Makes a runner and its plan. Fails with QC_MACHINE if there is no memory for them. */
 static bool make_holder(struct holder *out, struct qc_variant_runners *r, const struct qc_shape *shapes,
                         struct qc_status *st)
@@ -197,7 +184,11 @@ static bool make_holder(struct holder *out, struct qc_variant_runners *r, const 
     const bool counted = r->of->idle != SIZE_MAX; /* the memory of a bounded number of runners was asked for before */
     struct holder h = {.variant = variant_for(r->of, shapes, 1, st), .used = ++r->time};
     if (!h.variant) return false;
-    if (!(counted || has_room(r, qc_plan_runner_bytes(h.variant->plan), st)) ||
+    const struct qc_budget *b = r->of->options.budget ? r->of->options.budget : &r->of->graph->budget;
+    const size_t bytes = qc_plan_runner_bytes(h.variant->plan);
+    size_t all = bytes; /* together with the runners that are kept it may have as much memory as one run */
+    for (size_t i = 0; i < r->count; i++) all = qc_sum_at_most(all, qc_plan_runner_bytes(r->held[i].variant->plan));
+    if (!(counted || ((!r->count || qc_budget_run(b, all, 0, st)) && qc_budget_hold(b, bytes, st))) ||
         !qc_runner_new(&h.runner, h.variant->plan, st)) {
         let_go(r, &h);
         return false;

@@ -82,9 +82,10 @@ static float finished(float sum, const float *bias, float there, const struct wa
 
 static void run(const struct qc_product *d, struct qc_product_memory m)
 {
-    m.scratch = aligned_alloc(64, qc_product_scratch(d) + 64);
+    const size_t bytes = qc_product_facts(d).scratch;
+    m.scratch = aligned_alloc(64, bytes + 64);
     cr_assert(m.scratch);
-    memset(m.scratch, 0xff, qc_product_scratch(d));
+    memset(m.scratch, 0xff, bytes);
     qc_product_run(d, &m);
     free(m.scratch);
 }
@@ -287,7 +288,7 @@ static void product(const struct sizes *s, const struct way *way, enum qc_isa is
                                               .tail = way->tail, .packs = packs, .in_file = packs != NULL, .isa = isa);
     struct qc_product *d;
     MUST(qc_product_matrix_new(&d, &m, ST));
-    if (packs) cr_expect_eq(qc_product_is_packed(d), room_for_files, "matrices %zu", (size_t)(s - matrices));
+    if (packs) cr_expect_eq(qc_product_facts(d).is_packed, room_for_files, "matrices %zu", (size_t)(s - matrices));
     run(d, (struct qc_product_memory){.src = a, .weights = b, .bias = bias, .dst = y});
     qc_product_free(d);
     char what[64];

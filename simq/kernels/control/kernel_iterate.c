@@ -245,6 +245,19 @@ static bool run_iteration(bool *go_on, struct iterating *it, unsigned first_stat
     return true;
 }
 
+/* Returns part `at` of a view along an axis, which the part lacks. */
+static struct qc_view scan_part(const struct qc_view *whole, int64_t axis, int64_t at)
+{
+    const int d0 = (int)(axis < 0 ? axis + whole->rank : axis);
+    struct qc_view v = qc_view_part(whole, d0, at, 1);
+    for (int d = d0; d + 1 < v.rank; d++) {
+        v.dim[d] = v.dim[d + 1];
+        v.stride[d] = v.stride[d + 1];
+    }
+    v.rank--;
+    return v;
+}
+
 /* Returns the parts of output k stacked along an axis, in reverse order if `backwards`. */
 static struct qc_tensor *stacked(const struct iterating *it, unsigned k, int64_t axis, bool backwards,
                                  struct qc_status *st)
@@ -267,13 +280,8 @@ static struct qc_tensor *stacked(const struct iterating *it, unsigned k, int64_t
     if (!t || !t->count) return t;
     const struct qc_view v = qc_view_of(t->dtype, &whole, QC_LAYOUT_ROW, t->data);
     for (int64_t i = 0; i < it->count; i++) {
-        struct qc_view to = qc_view_part(&v, (int)axis, backwards ? it->count - 1 - i : i, 1);
-        const struct qc_view from = qc_view_of(s->dtype, &s->part, QC_LAYOUT_ROW, s->data + (size_t)i * s->part_bytes);
-        for (int d = (int)axis; d + 1 < to.rank; d++) {
-            to.dim[d] = to.dim[d + 1];
-            to.stride[d] = to.stride[d + 1];
-        }
-        to.rank--;
+        const struct qc_view to = scan_part(&v, axis, backwards ? it->count - 1 - i : i),
+                             from = qc_view_of(s->dtype, &s->part, QC_LAYOUT_ROW, s->data + (size_t)i * s->part_bytes);
         qc_view_copy(&to, &from);
     }
     return t;
@@ -323,19 +331,6 @@ static bool make_loop(struct qc_tensor **outputs, const struct qc_run *r, struct
     ok = ok && hand_over(outputs, &it, 2, st);
     end_iterate(&it);
     return ok;
-}
-
-/* Returns part `at` of a scanned input. */
-static struct qc_view scan_part(const struct qc_view *whole, int64_t axis, int64_t at)
-{
-    const int d0 = (int)(axis < 0 ? axis + whole->rank : axis);
-    struct qc_view v = qc_view_part(whole, d0, at, 1);
-    for (int d = d0; d + 1 < v.rank; d++) {
-        v.dim[d] = v.dim[d + 1];
-        v.stride[d] = v.stride[d + 1];
-    }
-    v.rank--;
-    return v;
 }
 
 static int64_t scan_length(const struct qc_run *r, unsigned k)

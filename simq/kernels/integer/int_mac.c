@@ -54,84 +54,11 @@ static bool choose_data(struct qc_int_mac *m, struct qc_status *st)
     return true;
 }
 
-static void choose_width(struct qc_int_mac *m)
+bool qc_int_levels_fit(const struct qc_scales *s, int64_t lo, int64_t hi)
 {
-    const struct qc_scales *w = m->d.weight_scales;
-    int32_t lo, hi;
-    if (m->pairs) return;
-    data_range(&lo, &hi, m);
-    const bool bytes = m->d.data_type == QC_F32 ? hi - lo <= UINT8_MAX : qc_dtype_size(m->d.data_type) == 1;
-    m->wide = m->d.wide || !bytes;
-    for (size_t c = 0; c < w->count; c++)
-        if (w->levels.lo - w->zero_point[c] < INT8_MIN || w->levels.hi - w->zero_point[c] > INT8_MAX) m->wide = true;
-}
-
-static bool check_weights(const struct qc_int_mac *m, struct qc_status *st)
-{
-    const struct qc_scales *w = m->d.weight_scales;
-    for (size_t c = 0; c < w->count; c++)
-        if ((int64_t)w->levels.lo - w->zero_point[c] < INT16_MIN ||
-            (int64_t)w->levels.hi - w->zero_point[c] > INT16_MAX)
-            return qc_fail(st, QC_UNSUPPORTED, "weights of more than 16 bits are not handled");
-    return true;
-}
-
-/* Chooses whether data is copied, and the byte steps of each dimension. */
-static void choose_copy(struct qc_int_mac *m)
-{
-    const struct qc_int_shape *s = &m->d.shape;
-    const int64_t *stride = m->d.data_stride, channels = s->groups * s->inputs;
-    bool padded_data = false;
-    int64_t step = channels * (int64_t)m->element;
-    for (int i = 3; i-- > 0;) {
-        const int64_t reach = (s->kernel[i] - 1) * s->dilation[i];
-        m->up[i] = s->transposed ? s->stride[i] : 1;
-        m->origin[i] = s->transposed ? reach - s->begin[i] : s->begin[i];
-        m->plane[i] = (s->out[i] - 1) * (s->transposed ? 1 : s->stride[i]) + reach + 1;
-        padded_data = padded_data || m->origin[i] != 0 || m->up[i] != 1 || m->plane[i] > s->in[i];
-        m->plane_step[i] = step;
-        step *= m->plane[i];
-    }
-    m->copied = padded_data || m->shift != 0 || m->element != qc_dtype_size(m->d.data_type) ||
-                m->d.data_type == QC_F32 || (stride[1] != 1 && channels > 1);
-    for (int i = 0; !m->copied && i < 3; i++) m->plane_step[i] = stride[2 + i] * (int64_t)m->element;
-}
-
-/* Runs: contiguous memory that one output reads, in the order of the packed weights. */
-static bool make_runs(struct qc_int_mac *m, struct qc_status *st)
-{
-    const struct qc_int_shape *s = &m->d.shape;
-    const int64_t pixel = s->inputs * (int64_t)m->element;
-    const bool joined = s->groups == 1 && s->dilation[2] == 1 && m->plane_step[2] == pixel;
-    const int64_t last = joined ? 1 : s->kernel[2];
-    m->runs = (size_t)(s->kernel[0] * s->kernel[1] * last);
-    m->run_elements = (size_t)(s->inputs * (joined ? s->kernel[2] : 1));
-    m->quads = (m->run_elements * m->element + 3) / 4;
-    if (!(m->run = calloc(m->runs + 1, sizeof *m->run))) return qc_fail_memory(st, m->runs * sizeof *m->run);
-    size_t r = 0;
-    for (int64_t i = 0; i < s->kernel[0]; i++)
-        for (int64_t k = 0; k < s->kernel[1]; k++)
-            for (int64_t l = 0; l < last; l++)
-                m->run[r++] =
-                    (ptrdiff_t)(i * s->dilation[0] * m->plane_step[0] + k * s->dilation[1] * m->plane_step[1] +
-                                l * s->dilation[2] * m->plane_step[2]);
-    return true;
-}
-
-/* Divides blocks of 16 channels evenly into panels of at most three. */
-static bool make_panels(struct qc_int_mac *m, struct qc_status *st)
-{
-    const size_t blocks = ((size_t)m->d.shape.outputs + QC_TILE_CHANNELS - 1) / QC_TILE_CHANNELS;
-    m->panels = (blocks + QC_TILE_BLOCKS - 1) / QC_TILE_BLOCKS;
-    m->channels = blocks * QC_TILE_CHANNELS;
-    m->blocks = calloc(m->panels + 1, sizeof *m->blocks);
-    m->panel_at = calloc(m->panels + 1, sizeof *m->panel_at);
-    if (!m->blocks || !m->panel_at) return qc_fail_memory(st, m->panels * sizeof *m->blocks);
-    for (size_t i = 0; i < m->panels; i++) {
-        m->blocks[i] = (int)(blocks / m->panels + (i < blocks % m->panels));
-        m->panel_at[i + 1] = m->panel_at[i] + (size_t)m->blocks[i] * 4 * QC_TILE_CHANNELS * m->runs * m->quads;
-    }
-    m->group_bytes = m->panel_at[m->panels];
+    for (size_t c = 0; c < s->count; c++)
+        if (s->levels.lo - (int64_t)s->zero_point[c] < lo || s->levels.hi - (int64_t)s->zero_point[c] > hi)
+            return false;
     return true;
 }
 
@@ -168,18 +95,6 @@ static bool make_bias(struct qc_int_mac *m, struct qc_status *st)
     for (size_t i = 0; b && i < all; i++)
         m->given[i] = b->dtype == QC_I32 ? ((const int32_t *)b->data)[i] : (int32_t)((const float *)b->data)[i];
     return true;
-}
-
-/* Returns the number of pixels of a line, a power of two up to ROWS, whose channels together fill vectors. Returns 1
-   if they are not contiguous. */
-static size_t pixels_together(const struct qc_int_mac *m)
-{
-    const struct qc_int_shape *s = &m->d.shape;
-    const int64_t step = m->plane_step[2] * (s->transposed ? 1 : s->stride[2]);
-    size_t n = 1;
-    if (m->wide || step != s->groups) return 1;
-    while (n < ROWS && n * (size_t)s->groups % qc_depthwise_vector(m->tiles.taps)) n *= 2;
-    return n;
 }
 
 static enum qc_taps taps_of(const struct qc_int_mac *m)
@@ -223,7 +138,10 @@ static bool make_pair(struct qc_int_mac *m, const int32_t *w, size_t channels, s
 static bool make_depthwise(struct qc_int_mac *m, struct qc_status *st)
 {
     const size_t one = (size_t)m->d.shape.groups, taps = m->runs;
-    m->together = pixels_together(m);
+    /* The pixels of a line, a power of two up to ROWS, whose channels together fill vectors; they are contiguous. */
+    m->together = 1;
+    if (!m->wide && m->plane_step[2] * (m->d.shape.transposed ? 1 : m->d.shape.stride[2]) == m->d.shape.groups)
+        while (m->together < ROWS && m->together * one % qc_depthwise_vector(m->tiles.taps)) m->together *= 2;
     m->channels = m->together * one;
     int32_t *single = calloc(taps * one + 1, sizeof *single), *w = calloc(taps * m->channels + 1, sizeof *w);
     uint8_t *own = NULL;
@@ -330,21 +248,20 @@ static bool make_pairs(struct qc_int_mac *m, struct qc_status *st)
     return true;
 }
 
-static bool pack_in_file(struct qc_int_mac *m, const struct qc_int_pack *p, struct qc_status *st)
-{
-    void *room;
-    if (!qc_packed_room(&room, m->d.packs, padded_bytes(m->weight_bytes), st)) return false;
-    m->shared = true;
-    m->weights = room;
-    if (!room) return true;
-    qc_int_pack(room, m->bias, p, m->d.weights);
-    qc_int_pack_bias(m->bias, p, m->bias, m->given);
-    return true;
-}
-
 static bool make_dense(struct qc_int_mac *m, struct qc_status *st)
 {
-    if (!make_panels(m, st)) return false;
+    /* Blocks of 16 channels, divided evenly into panels of at most three. */
+    const size_t blocks = ((size_t)m->d.shape.outputs + QC_TILE_CHANNELS - 1) / QC_TILE_CHANNELS;
+    m->panels = (blocks + QC_TILE_BLOCKS - 1) / QC_TILE_BLOCKS;
+    m->channels = blocks * QC_TILE_CHANNELS;
+    m->blocks = calloc(m->panels + 1, sizeof *m->blocks);
+    m->panel_at = calloc(m->panels + 1, sizeof *m->panel_at);
+    if (!m->blocks || !m->panel_at) return qc_fail_memory(st, m->panels * sizeof *m->blocks);
+    for (size_t i = 0; i < m->panels; i++) {
+        m->blocks[i] = (int)(blocks / m->panels + (i < blocks % m->panels));
+        m->panel_at[i + 1] = m->panel_at[i] + (size_t)m->blocks[i] * 4 * QC_TILE_CHANNELS * m->runs * m->quads;
+    }
+    m->group_bytes = m->panel_at[m->panels];
     const size_t groups = (size_t)m->d.shape.groups;
     m->weight_bytes = m->group_bytes * groups;
     if (!m->d.weights) return true;
@@ -352,7 +269,16 @@ static bool make_dense(struct qc_int_mac *m, struct qc_status *st)
     if (!(m->bias = aligned_alloc(64, sums))) return qc_fail_memory(st, sums);
     const struct qc_int_pack p = qc_int_mac_pack(m);
     if (m->d.constant) return take_form(m, &p, st);
-    if (m->d.in_file) return pack_in_file(m, &p, st);
+    if (m->d.in_file) {
+        void *room;
+        if (!qc_packed_room(&room, m->d.packs, padded_bytes(m->weight_bytes), st)) return false;
+        m->shared = true;
+        m->weights = room;
+        if (!room) return true;
+        qc_int_pack(room, m->bias, &p, m->d.weights);
+        qc_int_pack_bias(m->bias, &p, m->bias, m->given);
+        return true;
+    }
     uint8_t *own = aligned_alloc(64, padded_bytes(m->weight_bytes));
     void *kept = NULL;
     if (!own) return qc_fail_memory(st, m->weight_bytes);
@@ -427,19 +353,13 @@ static size_t scratch_of(struct qc_int_mac *m)
            (m->weights ? 0 : padded_bytes(groups * m->channels * sizeof *m->bias));
 }
 
-/* Returns the largest value that the tiles read. */
-static int32_t most_of_data(const struct qc_int_mac *m)
-{
-    int32_t lo, hi;
-    data_range(&lo, &hi, m);
-    return hi - m->shift;
-}
-
 /* Sets *fits to whether narrow tiles that add two products in 16 bits are exact. Cached with a constant. */
 static bool check_pairs(bool *fits, const struct qc_int_mac *m, struct qc_status *st)
 {
     const struct qc_int_pack p = qc_int_mac_pack(m);
-    const int32_t most = most_of_data(m);
+    int32_t lo, hi;
+    data_range(&lo, &hi, m);
+    const int32_t most = hi - m->shift;
     *fits = !m->tiles.pairs || !uses_narrow(m);
     if (*fits || !m->d.weights) return true;
     void *key = m->d.constant ? key_of(&p, most) : NULL;
@@ -465,8 +385,39 @@ static bool lay_out_int_mac(struct qc_int_mac *m, struct qc_status *st)
     m->zeros = NULL;
     m->run = NULL;
     if (!choose_data(m, st)) return false;
-    choose_copy(m);
-    return make_runs(m, st);
+    /* Whether data is copied, and the byte steps of each dimension. */
+    const struct qc_int_shape *s = &m->d.shape;
+    const int64_t *stride = m->d.data_stride, channels = s->groups * s->inputs;
+    bool padded_data = false;
+    int64_t step = channels * (int64_t)m->element;
+    for (int i = 3; i-- > 0;) {
+        const int64_t reach = (s->kernel[i] - 1) * s->dilation[i];
+        m->up[i] = s->transposed ? s->stride[i] : 1;
+        m->origin[i] = s->transposed ? reach - s->begin[i] : s->begin[i];
+        m->plane[i] = (s->out[i] - 1) * (s->transposed ? 1 : s->stride[i]) + reach + 1;
+        padded_data = padded_data || m->origin[i] != 0 || m->up[i] != 1 || m->plane[i] > s->in[i];
+        m->plane_step[i] = step;
+        step *= m->plane[i];
+    }
+    m->copied = padded_data || m->shift != 0 || m->element != qc_dtype_size(m->d.data_type) ||
+                m->d.data_type == QC_F32 || (stride[1] != 1 && channels > 1);
+    for (int i = 0; !m->copied && i < 3; i++) m->plane_step[i] = stride[2 + i] * (int64_t)m->element;
+    /* Runs: contiguous memory that one output reads, in the order of the packed weights. */
+    const int64_t pixel = s->inputs * (int64_t)m->element;
+    const bool joined = s->groups == 1 && s->dilation[2] == 1 && m->plane_step[2] == pixel;
+    const int64_t last = joined ? 1 : s->kernel[2];
+    m->runs = (size_t)(s->kernel[0] * s->kernel[1] * last);
+    m->run_elements = (size_t)(s->inputs * (joined ? s->kernel[2] : 1));
+    m->quads = (m->run_elements * m->element + 3) / 4;
+    if (!(m->run = calloc(m->runs + 1, sizeof *m->run))) return qc_fail_memory(st, m->runs * sizeof *m->run);
+    size_t r = 0;
+    for (int64_t i = 0; i < s->kernel[0]; i++)
+        for (int64_t k = 0; k < s->kernel[1]; k++)
+            for (int64_t l = 0; l < last; l++)
+                m->run[r++] =
+                    (ptrdiff_t)(i * s->dilation[0] * m->plane_step[0] + k * s->dilation[1] * m->plane_step[1] +
+                                l * s->dilation[2] * m->plane_step[2]);
+    return true;
 }
 
 bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_int_def *d, struct qc_status *st)
@@ -482,9 +433,16 @@ bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_in
     m->pairs = d->pairs && !m->serial;
     m->depthwise =
         !m->serial && !m->pairs && d->weights && d->shape.groups > 1 && d->shape.inputs == 1 && d->shape.outputs == 1;
-    choose_width(m);
+    int32_t lo, hi;
+    data_range(&lo, &hi, m);
+    const bool bytes = d->data_type == QC_F32 ? hi - lo <= UINT8_MAX : qc_dtype_size(d->data_type) == 1;
+    m->wide = !m->pairs && (d->wide || !bytes || !qc_int_levels_fit(d->weight_scales, INT8_MIN, INT8_MAX));
     bool fits;
-    if (!check_weights(m, st) || !lay_out_int_mac(m, st) || !check_pairs(&fits, m, st)) goto fail;
+    if (!qc_int_levels_fit(d->weight_scales, INT16_MIN, INT16_MAX)) {
+        qc_fail(st, QC_UNSUPPORTED, "weights of more than 16 bits are not handled");
+        goto fail;
+    }
+    if (!lay_out_int_mac(m, st) || !check_pairs(&fits, m, st)) goto fail;
     if (!fits) {
         m->wide = true;
         if (!lay_out_int_mac(m, st)) goto fail;
@@ -528,21 +486,11 @@ void qc_int_mac_free(struct qc_int_mac *m)
     free(m);
 }
 
-bool qc_int_mac_is_packed(const struct qc_int_mac *m)
-{
-    return m->weights != NULL;
-}
-
-size_t qc_int_mac_bytes(const struct qc_int_mac *m)
+struct qc_int_facts qc_int_mac_facts(const struct qc_int_mac *m)
 {
     const size_t columns = (size_t)m->d.shape.kernel[2] * (QC_DEPTHWISE_LINES + 1);
     const size_t pair = m->pair[0] ? 2 * qc_depthwise_bytes(columns, m->channels, m->tiles.taps) : 0;
-    return m->weights ? (m->shared ? m->held_bytes : m->weight_bytes) + pair + qc_int_lines_bytes(m) +
-                            (m->depthwise ? 1 : (size_t)m->d.shape.groups) * m->channels * sizeof *m->bias
-                      : 0;
-}
-
-const char *qc_int_mac_name(const struct qc_int_mac *m)
-{
-    return m->name;
+    const size_t bytes = (m->shared ? m->held_bytes : m->weight_bytes) + pair + qc_int_lines_bytes(m) +
+                         (m->depthwise ? 1 : (size_t)m->d.shape.groups) * m->channels * sizeof *m->bias;
+    return (struct qc_int_facts){.bytes = m->weights ? bytes : 0, .is_packed = m->weights != NULL, .name = m->name};
 }

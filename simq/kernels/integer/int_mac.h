@@ -87,9 +87,17 @@ struct qc_int_mac; /* state of a step, shared by workers */
 /* Fails with QC_UNSUPPORTED if the numbers do not fit. *scratch: bytes per run. */
 bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_int_def *d, struct qc_status *st);
 void qc_int_mac_free(struct qc_int_mac *m); /* NULL-safe */
-size_t qc_int_mac_bytes(const struct qc_int_mac *m);
-bool qc_int_mac_is_packed(const struct qc_int_mac *m); /* false: weights are given at run time */
-const char *qc_int_mac_name(const struct qc_int_mac *m);
+
+struct qc_int_facts {
+    size_t bytes;     /* of packed constants */
+    bool is_packed;   /* false: weights are given at run time */
+    const char *name; /* of the implementation */
+};
+struct qc_int_facts qc_int_mac_facts(const struct qc_int_mac *m);
+
+/* Returns whether levels less their zero points are from lo to hi. */
+bool qc_int_levels_fit(const struct qc_scales *s, int64_t lo, int64_t hi);
+
 /* With an accumulator of fewer than 32 bits, adds the statistics of the sums to *sums; otherwise sums is not used. */
 void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch,
                     struct qc_sums *sums);
@@ -142,15 +150,6 @@ static inline int64_t qc_int_mac_slabs(const struct qc_int_mac *m)
 /* Returns the parameters of its weight packing. */
 struct qc_int_pack qc_int_mac_pack(const struct qc_int_mac *m);
 
-/* Copying: the data of a step to the form that its tiles read:
-   padded, spread out for a transposed convolution, with contiguous channels, less the shift. */
-
-/* Copies one sample: `from` with the strides of m->d, `to` with those of m->plane_step. */
-void qc_int_copy(const struct qc_int_mac *m, uint8_t *to, const char *from);
-
-/* Copies line k of plane i. */
-void qc_int_copy_line(const struct qc_int_mac *m, uint8_t *to, const char *from, int64_t i, int64_t k);
-
 /* Sums of products as x86 without VNNI computes them: two products at a time,
    saturated at 16 bits (arith/contract.h). Data are unsigned bytes, weights are as stored, in the order of
    graph/core/pair_order.h; zero points are subtracted afterwards. Plain loops, one pixel at a time. */
@@ -159,10 +158,6 @@ void qc_int_copy_line(const struct qc_int_mac *m, uint8_t *to, const char *from,
 size_t qc_int_pairs_bytes(const struct qc_int_mac *m);
 size_t qc_int_pairs_scratch(const struct qc_int_mac *m);
 
-/* Computes one group: data starts at the group's first channel, y at its first result. */
-void qc_int_pairs_run(const struct qc_int_mac *m, int64_t group, const uint8_t *data, const uint8_t *weights,
-                      const int32_t *bias, char *y, void *scratch);
-
 /* 3 by 3 depthwise convolutions with byte results, one or two lines at a time. If data
    is copied, four lines are held. */
 
@@ -170,6 +165,3 @@ void qc_int_pairs_run(const struct qc_int_mac *m, int64_t group, const uint8_t *
 bool qc_int_lines_new(struct qc_int_mac *m, const int32_t *w, const int32_t *bias, struct qc_status *st);
 size_t qc_int_lines_bytes(const struct qc_int_mac *m);
 size_t qc_int_lines_scratch(const struct qc_int_mac *m);
-
-/* Computes one sample: unpadded data, y with contiguous channels. */
-void qc_int_lines_run(const struct qc_int_mac *m, uint8_t *y, const char *data, uint8_t *scratch);

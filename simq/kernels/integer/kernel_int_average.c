@@ -45,21 +45,6 @@ static bool prepare_int_average(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-static int32_t level_at_int_average(const struct qc_view *v, int64_t offset)
-{
-    int32_t q;
-    qc_load_levels(&q, v->dtype, qc_at(v, offset), 1);
-    return q;
-}
-
-/* Positions of dimension d of the window of output o: inside the data, and how many count. */
-static int64_t reach_int_average(bool *inside, const struct qc_window *w, int d, int64_t o, int64_t k)
-{
-    const int64_t at = o * w->stride[d] - w->pad_begin[d] + k * w->dilation[d];
-    *inside = at >= 0 && at < w->in[d];
-    return w->count_include_pad ? at < w->in[d] + w->pad_end[d] : *inside;
-}
-
 static int32_t average_at(const struct average *s, const struct qc_view *x, int64_t base, const int64_t o[3])
 {
     const struct qc_window *w = &s->w;
@@ -67,17 +52,18 @@ static int32_t average_at(const struct average *s, const struct qc_view *x, int6
     for (k[0] = 0; k[0] < w->kernel[0]; k[0]++)
         for (k[1] = 0; k[1] < w->kernel[1]; k[1]++)
             for (k[2] = 0; k[2] < w->kernel[2]; k[2]++) {
-                bool all = true;
-                int64_t counts = 1, at = base;
+                bool all = true, counts = true; /* the position is inside the data; it counts */
+                int64_t at = base;
+                int32_t q = s->zero;
                 for (int d = 0; d < 3; d++) {
-                    bool inside;
-                    counts *= reach_int_average(&inside, w, d, o[d], k[d]);
+                    const int64_t i = o[d] * w->stride[d] - w->pad_begin[d] + k[d] * w->dilation[d];
+                    const bool inside = i >= 0 && i < w->in[d];
                     all = all && inside;
-                    if (d >= s->missing)
-                        at += (o[d] * w->stride[d] - w->pad_begin[d] + k[d] * w->dilation[d]) *
-                              x->stride[2 + d - s->missing];
+                    counts = counts && (w->count_include_pad ? i < w->in[d] + w->pad_end[d] : inside);
+                    if (d >= s->missing) at += i * x->stride[2 + d - s->missing];
                 }
-                if (all) sum += level_at_int_average(x, at) - s->zero;
+                if (all) qc_load_levels(&q, x->dtype, qc_at(x, at), 1);
+                sum += q - s->zero;
                 count += counts;
             }
     if (count == 0) return s->zero;

@@ -157,35 +157,6 @@ static bool is_bias(const struct qc_int_node *n)
            qc_view_count(b) == (size_t)channels_of(n) && (b->rank == 0 || b->dim[b->rank - 1] == channels_of(n));
 }
 
-/* Returns whether the weights have one scale, or one per channel of the result. */
-static bool fits_channels(const struct qc_int_node *n)
-{
-    const struct qc_scales *w = &n->in_scales[1];
-    const int rank = n->in[1].rank;
-    if (w->count == 1) return true;
-    if (w->count != (size_t)channels_of(n)) return false;
-    if (n->node->op == QC_OP_Conv) return w->axis == 0;
-    if (n->node->op == QC_OP_ConvTranspose) return w->axis == 1;
-    return w->axis == (n->node->op == QC_OP_Gemm && qc_attr_int(n->node, "transB", 0) ? 0 : rank - 1);
-}
-
-static bool is_operand(const struct qc_view *v, const struct qc_scales *s)
-{
-    if (s->identity || !s->rounds || s->product || (v->dtype != QC_F32 && !qc_is_level_type(v->dtype)) ||
-        v->dtype == QC_I32)
-        return false;
-    for (size_t c = 0; c < s->count; c++)
-        if ((int64_t)s->levels.hi - s->levels.lo > 65535) return false;
-    return true;
-}
-
-static bool has_rows(const struct qc_int_node *n)
-{
-    for (unsigned i = 0; i < 2; i++)
-        if (n->in[i].rank < 1 || qc_view_count(&n->in[i]) == 0) return false;
-    return true;
-}
-
 /* Returns the dimension of the weights that holds the channels of the result, or -1. */
 static int channel_axis(const struct qc_int_node *n)
 {
@@ -193,6 +164,26 @@ static int channel_axis(const struct qc_int_node *n)
     if (n->node->op == QC_OP_ConvTranspose) return 1;
     const int rank = n->in[1].rank;
     return rank < 2 ? -1 : n->node->op == QC_OP_Gemm && qc_attr_int(n->node, "transB", 0) ? 0 : rank - 1;
+}
+
+/* Returns whether the weights have one scale, or one per channel of the result. */
+static bool fits_channels(const struct qc_int_node *n)
+{
+    const struct qc_scales *w = &n->in_scales[1];
+    return w->count == 1 || (w->count == (size_t)channels_of(n) && w->axis == channel_axis(n));
+}
+
+static bool is_operand(const struct qc_view *v, const struct qc_scales *s)
+{
+    return !s->identity && s->rounds && !s->product && (v->dtype == QC_F32 || qc_is_level_type(v->dtype)) &&
+           v->dtype != QC_I32 && (int64_t)s->levels.hi - s->levels.lo <= 65535;
+}
+
+static bool has_rows(const struct qc_int_node *n)
+{
+    for (unsigned i = 0; i < 2; i++)
+        if (n->in[i].rank < 1 || qc_view_count(&n->in[i]) == 0) return false;
+    return true;
 }
 
 /* Returns element i of a bias, whose zero point is 0. */
@@ -355,9 +346,10 @@ static bool prepare_int_mac(struct qc_prepare *p, struct qc_status *st)
         return false;
     s->channels = (size_t)(d.shape.groups * d.shape.outputs);
     p->overflow_channels = overflows ? s->channels : 0;
-    p->packed = (qc_int_mac_is_packed(s->mac) ? 2U : 0U) | (bias ? 4U : 0U);
-    p->constant_bytes = qc_int_mac_bytes(s->mac);
-    p->detail = qc_int_mac_name(s->mac);
+    const struct qc_int_facts facts = qc_int_mac_facts(s->mac);
+    p->packed = (facts.is_packed ? 2U : 0U) | (bias ? 4U : 0U);
+    p->constant_bytes = facts.bytes;
+    p->detail = facts.name;
     return true;
 }
 
@@ -418,26 +410,16 @@ static void release_int_mac(void *state)
 static const struct qc_kernel int_conv = QC_INT_KERNEL("int_conv", QC_ORDER_LAST);
 static const struct qc_kernel int_product = QC_INT_KERNEL("int_product", QC_ORDER_ROW);
 
-/* Returns whether each output reads data of a single scale. */
-static bool reads_one_scale(const struct qc_int_node *n)
-{
-    const size_t count = n->in_scales[0].count;
-    return count == 1 || (n->node->op == QC_OP_Conv && n->in_scales[0].axis == 1 && n->in[1].rank > 1 &&
-                          n->in[1].dim[1] == 1 && (size_t)qc_attr_int(n->node, "group", 1) == count);
-}
-
 const struct qc_kernel *qc_int_product_kernel(const struct qc_int_node *n)
 {
-    if (qc_op_info(n->node->op)->affine != QC_AFFINE_PRODUCT || !n->result->rounds || !reads_one_scale(n) ||
-        !is_operand(&n->in[0], &n->in_scales[0]) || !is_operand(&n->in[1], &n->in_scales[1]) || !fits_channels(n) ||
-        !is_bias(n) || !has_rows(n))
+    if (qc_op_info(n->node->op)->affine != QC_AFFINE_PRODUCT || !n->result->rounds) return NULL;
+    /* Each output must read data of a single scale. */
+    const size_t count = n->in_scales[0].count;
+    const bool one_scale = count == 1 || (n->node->op == QC_OP_Conv && n->in_scales[0].axis == 1 && n->in[1].rank > 1 &&
+                                          n->in[1].dim[1] == 1 && (size_t)qc_attr_int(n->node, "group", 1) == count);
+    if (!one_scale || !is_operand(&n->in[0], &n->in_scales[0]) || !is_operand(&n->in[1], &n->in_scales[1]) ||
+        !fits_channels(n) || !is_bias(n) || !has_rows(n) || !qc_int_levels_fit(&n->in_scales[1], INT16_MIN, INT16_MAX))
         return NULL;
-    for (size_t c = 0; c < n->in_scales[1].count; c++) {
-        const struct qc_scales *w = &n->in_scales[1];
-        if ((int64_t)w->levels.lo - w->zero_point[c] < INT16_MIN ||
-            (int64_t)w->levels.hi - w->zero_point[c] > INT16_MAX)
-            return NULL;
-    }
     if (n->node->op == QC_OP_Gemm) {
         const bool given = n->input_count > 2 && n->in[2].rank >= 0;
         if (qc_attr_float(n->node, "alpha", 1) != 1 || (given && qc_attr_float(n->node, "beta", 1) != 1)) return NULL;

@@ -14,11 +14,6 @@ struct table {
     uint8_t entry[256];
 };
 
-static bool is_clamp(const struct qc_node *n)
-{
-    return n->op == QC_OP_Relu || n->op == QC_OP_Clip;
-}
-
 /* Computes the bounds of Relu and Clip in centred units. */
 static void bounds_of(float *lo, float *hi, const struct qc_prepare *p)
 {
@@ -75,19 +70,6 @@ static bool tflite_levels(int32_t *level, size_t n, enum qc_tflite_function kind
     return true;
 }
 
-static bool tflite_table(struct table *t, const struct qc_prepare *p, const uint8_t *ramp, struct qc_status *st)
-{
-    const enum qc_op op = p->node->op;
-    const enum qc_tflite_function kind = op == QC_OP_HardSwish   ? QC_TFLITE_HARD_SWISH
-                                         : op == QC_OP_LeakyRelu ? QC_TFLITE_LEAKY_RELU
-                                                                 : QC_TFLITE_TABLE;
-    int32_t level[256];
-    qc_load_levels(level, p->in[0].dtype, ramp, 256);
-    if (!tflite_levels(level, 256, kind, p, st)) return false;
-    qc_store_levels(p->out[0].dtype, t->entry, level, 256);
-    return true;
-}
-
 /* XNNPACK's LeakyRelu: (v * RNE(256 * ratio) + 128) >> 8. Returns false if a ratio is out of its range. */
 static bool xnnpack_leaky_relu(struct table *t, const struct qc_prepare *p, const uint8_t *ramp, struct qc_status *st)
 {
@@ -135,7 +117,7 @@ static bool prepare_int_table(struct qc_prepare *p, struct qc_status *st)
     if (!t) return false;
     p->detail = "table";
     for (int i = 0; i < 256; i++) ramp[i] = (uint8_t)i;
-    if (is_clamp(p->node)) {
+    if (p->node->op == QC_OP_Relu || p->node->op == QC_OP_Clip) {
         float lo, hi;
         bounds_of(&lo, &hi, p);
         const struct qc_scales *s = &p->in_scales[0];
@@ -152,8 +134,17 @@ static bool prepare_int_table(struct qc_prepare *p, struct qc_status *st)
     const struct qc_convert_end real_end = {QC_F32, &none};
     /* XNNPACK does not compute HardSwish of integers: the runtime takes TensorFlow Lite's kernel. */
     const bool left_out = p->contract == QC_CONTRACT_XNNPACK && p->node->op == QC_OP_HardSwish;
-    if ((p->contract == QC_CONTRACT_TFLITE || left_out) && p->node->op != QC_OP_Table)
-        return tflite_table(t, p, ramp, st);
+    if ((p->contract == QC_CONTRACT_TFLITE || left_out) && p->node->op != QC_OP_Table) {
+        const enum qc_op op = p->node->op;
+        const enum qc_tflite_function kind = op == QC_OP_HardSwish   ? QC_TFLITE_HARD_SWISH
+                                             : op == QC_OP_LeakyRelu ? QC_TFLITE_LEAKY_RELU
+                                                                     : QC_TFLITE_TABLE;
+        int32_t level[256];
+        qc_load_levels(level, p->in[0].dtype, ramp, 256);
+        if (!tflite_levels(level, 256, kind, p, st)) return false;
+        qc_store_levels(p->out[0].dtype, t->entry, level, 256);
+        return true;
+    }
     if (p->contract == QC_CONTRACT_XNNPACK && p->node->op == QC_OP_LeakyRelu && xnnpack_leaky_relu(t, p, ramp, st))
         return st->code == QC_OK;
     if (!qc_convert_of(&in, (struct qc_convert_end){from, &p->in_scales[0]}, real_end, -INFINITY, INFINITY, &how,

@@ -101,8 +101,9 @@ static bool prepare_matmul_integer(struct qc_prepare *p, struct qc_status *st)
     p->state = s;
     if (!pack_matmul_integer(s, p, st)) return false;
     p->packed = 1U << B | (is_absent(p, B_ZERO) ? 0U : 1U << B_ZERO);
-    p->constant_bytes = qc_int_mac_bytes(s->mac);
-    p->detail = qc_int_mac_name(s->mac);
+    const struct qc_int_facts facts = qc_int_mac_facts(s->mac);
+    p->constant_bytes = facts.bytes;
+    p->detail = facts.name;
     return true;
 }
 

@@ -25,17 +25,6 @@ struct product {
     struct qc_view batch_x, batch_w; /* MatMul: strides of the batch dimensions, broadcast */
 };
 
-static void prepare_qlinear_conv(struct product *s, const struct qc_prepare *p)
-{
-    const struct qc_view *w = &p->in[s->w.value];
-    s->groups = qc_attr_int(p->node, "group", 1);
-    s->batch = p->out[0].dim[0];
-    s->rows = s->inner = 1;
-    for (int i = 0; i < s->window.spatial; i++) s->rows *= s->window.out[i];
-    for (int i = 1; i < w->rank; i++) s->inner *= w->dim[i];
-    s->columns = w->dim[0] / s->groups;
-}
-
 /* Returns the batch dimensions of a matrix operand, broadcast to those of the result; strides count matrices. */
 static struct qc_view batches(const struct qc_view *v, const struct qc_view *out, int drop)
 {
@@ -48,31 +37,6 @@ static struct qc_view batches(const struct qc_view *v, const struct qc_view *out
         stride *= v->dim[i];
     }
     return qc_view_broadcast(&from, &to);
-}
-
-static void prepare_qlinear_matmul(struct product *s, const struct qc_prepare *p)
-{
-    const struct qc_view *a = &p->in[s->x.value], *b = &p->in[s->w.value];
-    const int drop = (a->rank > 1) + (b->rank > 1);
-    s->groups = 1;
-    s->inner = a->dim[a->rank - 1];
-    s->rows = a->rank > 1 ? a->dim[a->rank - 2] : 1;
-    s->columns = b->rank > 1 ? b->dim[b->rank - 1] : 1;
-    s->batch_x = batches(a, &p->out[0], drop);
-    s->batch_w = batches(b, &p->out[0], drop);
-    s->batch = 1;
-    for (int i = 0; i < s->batch_x.rank; i++) s->batch *= s->batch_x.dim[i];
-}
-
-static void prepare_qlinear_gemm(struct product *s, const struct qc_prepare *p)
-{
-    s->turned_x = qc_attr_int(p->node, "transA", 0) != 0;
-    s->turned_w = qc_attr_int(p->node, "transB", 0) != 0;
-    s->groups = s->batch = 1;
-    s->rows = p->out[0].dim[0];
-    s->columns = p->out[0].dim[1];
-    s->inner = p->in[s->x.value].dim[!s->turned_x];
-    s->alpha = qc_attr_float(p->node, "alpha", 1.0f);
 }
 
 static bool one_zero_point(const struct qc_view *zero_point)
@@ -112,11 +76,32 @@ static bool prepare_product(struct qc_prepare *p, struct qc_status *st)
                           .alpha = 1};
     if (q.op == QC_OP_Conv) {
         if (!qc_window_of(&s->window, p->graph, &real, st)) return false;
-        prepare_qlinear_conv(s, p);
+        const struct qc_view *w = &p->in[s->w.value];
+        s->groups = qc_attr_int(p->node, "group", 1);
+        s->batch = p->out[0].dim[0];
+        s->rows = s->inner = 1;
+        for (int i = 0; i < s->window.spatial; i++) s->rows *= s->window.out[i];
+        for (int i = 1; i < w->rank; i++) s->inner *= w->dim[i];
+        s->columns = w->dim[0] / s->groups;
     } else if (q.op == QC_OP_Gemm) {
-        prepare_qlinear_gemm(s, p);
+        s->turned_x = qc_attr_int(p->node, "transA", 0) != 0;
+        s->turned_w = qc_attr_int(p->node, "transB", 0) != 0;
+        s->groups = s->batch = 1;
+        s->rows = p->out[0].dim[0];
+        s->columns = p->out[0].dim[1];
+        s->inner = p->in[s->x.value].dim[!s->turned_x];
+        s->alpha = qc_attr_float(p->node, "alpha", 1.0f);
     } else {
-        prepare_qlinear_matmul(s, p);
+        const struct qc_view *a = &p->in[s->x.value], *b = &p->in[s->w.value];
+        const int drop = (a->rank > 1) + (b->rank > 1);
+        s->groups = 1;
+        s->inner = a->dim[a->rank - 1];
+        s->rows = a->rank > 1 ? a->dim[a->rank - 2] : 1;
+        s->columns = b->rank > 1 ? b->dim[b->rank - 1] : 1;
+        s->batch_x = batches(a, &p->out[0], drop);
+        s->batch_w = batches(b, &p->out[0], drop);
+        s->batch = 1;
+        for (int i = 0; i < s->batch_x.rank; i++) s->batch *= s->batch_x.dim[i];
     }
     s->pairs = saturates(s, p);
     p->scratch = sizeof(int16_t) * (size_t)(s->inner * (s->columns * s->groups + 1)) + 64;

@@ -27,19 +27,6 @@ static float largest_of(const float *x, int64_t n, int64_t stride)
     return largest;
 }
 
-static void round_block(float *y, const float *x, int64_t n, int64_t stride, float scale, struct qc_levels levels)
-{
-    const float lo = (float)levels.lo, hi = (float)levels.hi;
-    for (int64_t i = 0; i < n; i++) {
-        const float v = x[i * stride] / scale;
-        const float level = levels.mantissa ? qc_float_level(v, lo, hi, levels.mantissa, levels.least)
-                                            : nearbyintf(v < lo   ? lo
-                                                         : v > hi ? hi
-                                                                  : v);
-        y[i * stride] = level * scale;
-    }
-}
-
 static bool run_in_blocks(const struct qc_run *r, struct qc_status *st)
 {
     const struct blocks *b = r->state;
@@ -48,6 +35,8 @@ static bool run_in_blocks(const struct qc_run *r, struct qc_status *st)
     for (int i = 0; i < v->rank; i++) *(i < b->axis ? &outer : &stride) *= i == b->axis ? 1 : v->dim[i];
     const int64_t length = v->dim[b->axis], block = b->format->block;
     const bool rows = b->format->scale == QC_SCALE_FLOAT8;
+    const struct qc_levels levels = b->format->levels;
+    const float lo = (float)levels.lo, hi = (float)levels.hi;
     for (int64_t i = 0; i < outer * stride; i++) {
         const int64_t at = i / stride * length * stride + i % stride;
         const float *x = (const float *)v->data + at;
@@ -56,7 +45,11 @@ static bool run_in_blocks(const struct qc_run *r, struct qc_status *st)
         for (int64_t k = 0; k < length; k += block) {
             const int64_t n = length - k < block ? length - k : block;
             const float scale = qc_block_scale(b->format, largest_of(x + k * stride, n, stride), of_row);
-            round_block(y + k * stride, x + k * stride, n, stride, scale, b->format->levels);
+            for (int64_t j = k * stride; j < (k + n) * stride; j += stride) {
+                const float q = x[j] / scale, within = q < lo ? lo : q > hi ? hi : q;
+                y[j] = scale * (levels.mantissa ? qc_float_level(q, lo, hi, levels.mantissa, levels.least)
+                                                : nearbyintf(within));
+            }
         }
     }
     return true;

@@ -31,28 +31,6 @@ static bool known_bound(float *out, const struct qc_prepare *p, unsigned i, floa
     return true;
 }
 
-static bool clip_channels(struct state *s, const struct qc_prepare *p, struct qc_status *st)
-{
-    const struct qc_scales *q = &p->in_scales[0];
-    float lo, hi, *all = QC_NEW_ARRAY(p->arena, float, 4 * q->count, st);
-    if (!all) return false;
-    if (!known_bound(&lo, p, 1, -INFINITY) || !known_bound(&hi, p, 2, INFINITY))
-        return qc_fail(st, QC_UNSUPPORTED, "computed bounds cannot be quantized with one scale per channel");
-    for (size_t c = 0; c < q->count; c++) {
-        all[c] = all[q->count + c] = 1;
-        all[2 * q->count + c] = bound_in_levels(lo, q, c);
-        all[3 * q->count + c] = bound_in_levels(hi, q, c);
-    }
-    s->axis = q->axis;
-    s->channels = (struct qc_rounding){.kind = QC_ROUNDING_COPY,
-                                       .count = q->count,
-                                       .a = all,
-                                       .b = all + q->count,
-                                       .lo = all + 2 * q->count,
-                                       .hi = all + 3 * q->count};
-    return true;
-}
-
 struct bounds {
     const void *lo, *hi; /* one element of the data's type; NULL: none */
 };
@@ -88,22 +66,27 @@ static bool prepare_clamp(struct qc_prepare *p, struct qc_status *st)
     if (!s) return false;
     s->relu = p->node->op == QC_OP_Relu;
     s->affine = !q->identity;
-    if (s->affine && !s->relu && q->count != 1)
-        if (!clip_channels(s, p, st)) return false;
+    if (s->affine && !s->relu && q->count != 1) {
+        float lo, hi, *all = QC_NEW_ARRAY(p->arena, float, 4 * q->count, st);
+        if (!all) return false;
+        if (!known_bound(&lo, p, 1, -INFINITY) || !known_bound(&hi, p, 2, INFINITY))
+            return qc_fail(st, QC_UNSUPPORTED, "computed bounds cannot be quantized with one scale per channel");
+        for (size_t c = 0; c < q->count; c++) {
+            all[c] = all[q->count + c] = 1;
+            all[2 * q->count + c] = bound_in_levels(lo, q, c);
+            all[3 * q->count + c] = bound_in_levels(hi, q, c);
+        }
+        s->axis = q->axis;
+        s->channels = (struct qc_rounding){.kind = QC_ROUNDING_COPY,
+                                           .count = q->count,
+                                           .a = all,
+                                           .b = all + q->count,
+                                           .lo = all + 2 * q->count,
+                                           .hi = all + 3 * q->count};
+    }
     s->parameters = (struct qc_affine){.scale = q->scale[0], .zero_point = q->zero_point[0]};
     s->levels = q->levels;
     return p->in[0].dtype == QC_F32 || loops[p->in[0].dtype] || qc_kernel_no_type(p->in[0].dtype, st);
-}
-
-static void clamp_f32(const struct state *s, const struct qc_run *r, float lo, float hi)
-{
-    const float one = 1;
-    if (s->affine && !s->relu) {
-        lo = lo > -INFINITY ? (float)(qc_quantize_one(lo, s->parameters, s->levels) - s->parameters.zero_point) : lo;
-        hi = hi < INFINITY ? (float)(qc_quantize_one(hi, s->parameters, s->levels) - s->parameters.zero_point) : hi;
-    }
-    const struct qc_rounding clamp = {.kind = QC_ROUNDING_COPY, .count = 1, .a = &one, .b = &one, .lo = &lo, .hi = &hi};
-    qc_rounding_view(&clamp, 0, &r->out[0], &r->in[0]);
 }
 
 static bool run_clamp(const struct qc_run *r, struct qc_status *st)
@@ -117,10 +100,18 @@ static bool run_clamp(const struct qc_run *r, struct qc_status *st)
         qc_rounding_view(&s->channels, s->axis, &r->out[0], &r->in[0]);
         return true;
     }
-    if (r->in[0].dtype == QC_F32)
-        clamp_f32(s, r, b.lo ? *(const float *)b.lo : -INFINITY, b.hi ? *(const float *)b.hi : INFINITY);
-    else
+    if (r->in[0].dtype != QC_F32) {
         qc_view_each(2, QC_VIEWS(&r->out[0], &r->in[0]), loops[r->in[0].dtype], &b);
+        return true;
+    }
+    const float one = 1;
+    float lo = b.lo ? *(const float *)b.lo : -INFINITY, hi = b.hi ? *(const float *)b.hi : INFINITY;
+    if (s->affine && !s->relu) {
+        lo = lo > -INFINITY ? (float)(qc_quantize_one(lo, s->parameters, s->levels) - s->parameters.zero_point) : lo;
+        hi = hi < INFINITY ? (float)(qc_quantize_one(hi, s->parameters, s->levels) - s->parameters.zero_point) : hi;
+    }
+    const struct qc_rounding clamp = {.kind = QC_ROUNDING_COPY, .count = 1, .a = &one, .b = &one, .lo = &lo, .hi = &hi};
+    qc_rounding_view(&clamp, 0, &r->out[0], &r->in[0]);
     return true;
 }
 

@@ -163,15 +163,6 @@ static struct qc_view double_matrix(const struct qc_view *v, bool first, bool tu
     return m;
 }
 
-static double product(const struct qc_view *a, const struct qc_view *b, int64_t at_a, int64_t at_b)
-{
-    const int64_t n = a->dim[a->rank - 1], sa = a->stride[a->rank - 1], sb = b->stride[b->rank - 2];
-    const double *x = (const double *)a->data + at_a, *y = (const double *)b->data + at_b;
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += x[i * sa] * y[i * sb];
-    return sum;
-}
-
 /* Returns the dims of y with the strides of a, or 0 where a has one element. `drop`: the dimension summed over. */
 static struct qc_view along_axis(const struct qc_view *y, const struct qc_view *a, int drop)
 {
@@ -204,8 +195,12 @@ static bool run_gemm(const struct qc_run *r, struct qc_status *st)
     }
     const struct qc_view at_a = along_axis(&y, &a, a.rank - 1), at_b = along_axis(&y, &b, b.rank - 2),
                          at_c = bias ? qc_view_broadcast(&r->in[2], &y) : y;
+    const int64_t n = a.dim[a.rank - 1], along_a = a.stride[a.rank - 1], along_b = b.stride[b.rank - 2];
     QC_WALK(w, 0, &y, &at_a, &at_b, &at_c) {
-        double v = g->alpha * product(&a, &b, w.at[1], w.at[2]);
+        const double *from_a = (const double *)a.data + w.at[1], *from_b = (const double *)b.data + w.at[2];
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++) sum += from_a[i * along_a] * from_b[i * along_b];
+        double v = g->alpha * sum;
         if (bias) v += g->beta * ((const double *)r->in[2].data)[w.at[3]];
         ((double *)y.data)[w.at[0]] = v;
     }

@@ -61,12 +61,6 @@ static bool next_einsum(int64_t index[], int64_t at[], const struct state *s, in
     return false;
 }
 
-static int64_t whole_at(const struct qc_view *v, int64_t offset)
-{
-    const struct qc_tensor element = {.dtype = v->dtype, .count = 1, .data = qc_at(v, offset)};
-    return qc_tensor_int(&element, 0);
-}
-
 static bool run_einsum(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
@@ -82,7 +76,8 @@ static bool run_einsum(const struct qc_run *r, struct qc_status *st)
                 double product = 1;
                 uint64_t whole_product = 1;
                 for (unsigned i = 0; i < n && s->real; i++) product *= qc_kernel_real(&r->in[i], at[i]);
-                for (unsigned i = 0; i < n && !s->real; i++) whole_product *= (uint64_t)whole_at(&r->in[i], at[i]);
+                for (unsigned i = 0; i < n && !s->real; i++)
+                    whole_product *= (uint64_t)qc_kernel_integer(&r->in[i], at[i]);
                 real += product;
                 whole += whole_product;
             } while (next_einsum(index, at, s, s->outer, s->count));

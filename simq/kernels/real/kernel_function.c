@@ -60,47 +60,39 @@ static void compute(enum qc_op op, float *y, int64_t n, const float *pa, int64_t
     }
 }
 
-static void clip_values(float *y, int64_t n, const float *x, int64_t stride, const float *lo, const float *hi)
-{
-    for (int64_t i = 0; i < n; i++) {
-        float v = x[i * stride];
-        if (lo && v < *lo) v = *lo;
-        if (hi && v > *hi) v = *hi;
-        y[i] = v;
-    }
-}
-
-/* The results of the steps are in `results`, one block each; x is not changed. */
-static void run_step_function(const struct qc_composed *s, unsigned k, float *results, const float *x, int64_t n)
-{
-    const struct qc_function_step *step = &s->f.steps[k];
-    const float *in[QC_FUNCTION_ARGS] = {NULL};
-    int64_t stride[QC_FUNCTION_ARGS] = {0};
-    float *y = results + (size_t)k * BLOCK;
-    for (unsigned i = 0; i < step->arg_count; i++) {
-        const struct qc_function_arg *arg = &step->args[i];
-        stride[i] = arg->kind != QC_ARG_NUMBER;
-        switch (arg->kind) {
-        case QC_ARG_ABSENT: break;
-        case QC_ARG_X: in[i] = x; break;
-        case QC_ARG_STEP: in[i] = results + (size_t)arg->step * BLOCK; break;
-        case QC_ARG_NUMBER: in[i] = &arg->number; break;
-        }
-    }
-    if (s->unary[k].fn && stride[0])
-        s->unary[k].fn(y, in[0], n, s->unary[k].a, s->unary[k].b);
-    else if (s->unary[k].fn) {
-        for (int64_t i = 0; i < n; i++) y[i] = *in[0];
-        s->unary[k].fn(y, y, n, s->unary[k].a, s->unary[k].b);
-    } else if (step->op == QC_OP_Clip)
-        clip_values(y, n, in[0], stride[0], in[1], in[2]);
-    else
-        compute(step->op, y, n, in[0], stride[0], in[1] ? in[1] : in[0], in[1] ? stride[1] : stride[0]);
-}
-
 void qc_composed_run(const struct qc_composed *f, float *y, const float *x, int64_t n, float *scratch)
 {
-    for (unsigned k = 0; k < f->f.count; k++) run_step_function(f, k, scratch, x, n);
+    for (unsigned k = 0; k < f->f.count; k++) {
+        const struct qc_function_step *step = &f->f.steps[k];
+        const float *in[QC_FUNCTION_ARGS] = {NULL};
+        int64_t stride[QC_FUNCTION_ARGS] = {0};
+        float *to = scratch + (size_t)k * BLOCK;
+        for (unsigned i = 0; i < step->arg_count; i++) {
+            const struct qc_function_arg *arg = &step->args[i];
+            stride[i] = arg->kind != QC_ARG_NUMBER;
+            switch (arg->kind) {
+            case QC_ARG_ABSENT: break;
+            case QC_ARG_X: in[i] = x; break;
+            case QC_ARG_STEP: in[i] = scratch + (size_t)arg->step * BLOCK; break;
+            case QC_ARG_NUMBER: in[i] = &arg->number; break;
+            }
+        }
+        if (f->unary[k].fn && stride[0])
+            f->unary[k].fn(to, in[0], n, f->unary[k].a, f->unary[k].b);
+        else if (f->unary[k].fn) {
+            for (int64_t i = 0; i < n; i++) to[i] = *in[0];
+            f->unary[k].fn(to, to, n, f->unary[k].a, f->unary[k].b);
+        } else if (step->op == QC_OP_Clip) {
+            for (int64_t i = 0; i < n; i++) {
+                float v = in[0][i * stride[0]];
+                if (in[1] && v < *in[1]) v = *in[1];
+                if (in[2] && v > *in[2]) v = *in[2];
+                to[i] = v;
+            }
+        } else {
+            compute(step->op, to, n, in[0], stride[0], in[1] ? in[1] : in[0], in[1] ? stride[1] : stride[0]);
+        }
+    }
     memcpy(y, scratch + (size_t)(f->f.count - 1) * BLOCK, (size_t)n * sizeof *y);
 }
 

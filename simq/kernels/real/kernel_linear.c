@@ -114,21 +114,10 @@ QC_VECTOR(linear_dequantize, (float *y, const int32_t *x, const float *s, const 
     for (int64_t i = 0; i < n; i++) y[i] = (float)(x[i] - z[i]) * s[i];
 }
 
-static void dequantize_wide(float *y, const int32_t *x, const float *s, const int32_t *z, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) y[i] = (float)((int64_t)x[i] - z[i]) * s[i];
-}
-
 struct call {
     const struct linear *l;
     enum qc_dtype y, x, s, z;
 };
-
-/* Floats of at most 8 bits always have zero point 0. */
-static void scale_small(const struct call *c, float *real, const float *s, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) real[i] = c->l->quantize ? real[i] / s[i] : real[i] * s[i];
-}
 
 static void linear_run(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
@@ -144,9 +133,9 @@ static void linear_run(void *user, int64_t n, void *const data[], const int64_t 
             load_float(s, c->s, (const char *)data[2] + i * stride[2] * (int64_t)qc_dtype_size(c->s), count, stride[2]);
             load_level(z, c->z, (const char *)data[3] + i * stride[3] * (int64_t)qc_dtype_size(c->z), count, stride[3]);
         }
-        if (qc_is_small_float(c->l->quantize ? c->y : c->x)) {
+        if (qc_is_small_float(c->l->quantize ? c->y : c->x)) { /* floats of at most 8 bits have zero point 0 */
             load_float(real, c->x, x, count, stride[1]);
-            scale_small(c, real, s, count);
+            for (int64_t k = 0; k < count; k++) real[k] = c->l->quantize ? real[k] / s[k] : real[k] * s[k];
             store_float(c->y, y, real, c->l->overflow, count, stride[0]);
         } else if (c->l->quantize) {
             load_float(real, c->x, x, count, stride[1]);
@@ -155,7 +144,7 @@ static void linear_run(void *user, int64_t n, void *const data[], const int64_t 
         } else {
             load_level(level, c->x, x, count, stride[1]);
             if (c->x == QC_I32)
-                dequantize_wide(real, level, s, z, count);
+                for (int64_t k = 0; k < count; k++) real[k] = (float)((int64_t)level[k] - z[k]) * s[k];
             else
                 linear_dequantize(real, level, s, z, count);
             store_float(c->y, y, real, c->l->overflow, count, stride[0]);

@@ -328,14 +328,6 @@ struct state {
     bool plain; /* Scale and B have one number per normalised element */
 };
 
-static bool fits_norm(const struct qc_prepare *p, unsigned i)
-{
-    const struct qc_view *v = &p->in[i], *x = &p->in[0];
-    for (int d = 1; d <= v->rank; d++)
-        if (d > x->rank || (v->dim[v->rank - d] != 1 && v->dim[v->rank - d] != x->dim[x->rank - d])) return false;
-    return true;
-}
-
 static bool prepare_layer(struct qc_prepare *p, struct qc_status *st)
 {
     struct state *s = QC_NEW_STATE(p, struct state, st);
@@ -343,15 +335,19 @@ static bool prepare_layer(struct qc_prepare *p, struct qc_status *st)
     s->epsilon = (double)qc_attr_float(p->node, "epsilon", 1e-5f);
     s->plain = true;
     for (unsigned i = 0; i < p->input_count; i++) {
+        const struct qc_view *v = &p->in[i], *x = &p->in[0];
         if (!qc_kernel_has(p, i)) continue;
-        if (p->in[i].dtype != QC_F32) return qc_kernel_no_type(p->in[i].dtype, st);
+        if (v->dtype != QC_F32) return qc_kernel_no_type(v->dtype, st);
         if (i == 0) continue;
-        if (!fits_norm(p, i))
+        bool fits = v->rank <= x->rank;
+        for (int d = 1; fits && d <= v->rank; d++)
+            fits = v->dim[v->rank - d] == 1 || v->dim[v->rank - d] == x->dim[x->rank - d];
+        if (!fits)
             return qc_fail(st, QC_BAD_INPUT, "input \"%s\" does not broadcast to the shape of X",
                            i == 1 ? "Scale" : "B");
-        if (p->in[i].rank != p->in[0].rank - s->axis) s->plain = false;
-        for (int d = 0; d < p->in[i].rank && s->plain; d++) s->plain = p->in[i].dim[d] == p->in[0].dim[s->axis + d];
-        s->plain = s->plain && qc_view_row_major(&p->in[i]);
+        if (v->rank != x->rank - s->axis) s->plain = false;
+        for (int d = 0; d < v->rank && s->plain; d++) s->plain = v->dim[d] == x->dim[s->axis + d];
+        s->plain = s->plain && qc_view_row_major(v);
     }
     return true;
 }

@@ -30,21 +30,6 @@ static int64_t source_pad(enum mode mode, int64_t i, int64_t n)
     return i;
 }
 
-static bool make_maps(struct state *s, const struct qc_prepare *p, struct qc_status *st)
-{
-    if (qc_view_count(&p->out[0]) == 0) return true;
-    for (int d = 0; d < p->in[0].rank; d++) {
-        const int64_t n = p->in[0].dim[d], m = p->out[0].dim[d];
-        if (s->begin[d] == 0 && n == m) continue;
-        if (n == 0) return qc_fail(st, QC_BAD_INPUT, "axis %d has no elements to pad with", d);
-        int64_t *map = QC_NEW_ARRAY(p->arena, int64_t, m, st);
-        if (!map) return false;
-        for (int64_t i = 0; i < m; i++) map[i] = source_pad(s->mode, i - s->begin[d], n);
-        s->map[d] = map;
-    }
-    return true;
-}
-
 /* The constant as an element of the output: the bits of a real value, or the level under the parameters of the data. */
 static bool make_element(uint64_t *element, const struct qc_view *value, const struct qc_view *to,
                          const struct qc_scales *scales, enum qc_contract contract, struct qc_status *st)
@@ -91,7 +76,19 @@ static bool prepare_pad(struct qc_prepare *p, struct qc_status *st)
     if (m == sizeof modes / sizeof *modes)
         return qc_fail(st, QC_UNSUPPORTED, "attribute mode \"%s\" is not handled", name);
     s->mode = modes[m].mode;
-    if (s->mode != CONSTANT) return make_maps(s, p, st);
+    if (s->mode != CONSTANT) {
+        if (qc_view_count(&p->out[0]) == 0) return true;
+        for (int d = 0; d < p->in[0].rank; d++) {
+            const int64_t n = p->in[0].dim[d], padded = p->out[0].dim[d];
+            if (s->begin[d] == 0 && n == padded) continue;
+            if (n == 0) return qc_fail(st, QC_BAD_INPUT, "axis %d has no elements to pad with", d);
+            int64_t *map = QC_NEW_ARRAY(p->arena, int64_t, padded, st);
+            if (!map) return false;
+            for (int64_t i = 0; i < padded; i++) map[i] = source_pad(s->mode, i - s->begin[d], n);
+            s->map[d] = map;
+        }
+        return true;
+    }
     const struct qc_view *value = qc_kernel_has(p, 2) ? &p->in[2] : NULL;
     if (value && qc_view_count(value) != 1)
         return qc_fail(st, QC_BAD_INPUT, "input \"constant_value\" has %zu elements, expected 1", qc_view_count(value));

@@ -46,16 +46,17 @@ static struct qc_mac *qc_mac_new(struct qc_product_tail *tail, struct qc_prepare
                                                                                                                  : NULL;
 }
 
-/* Call after the product is made: sets scratch and packed inputs. packed: the product holds the weights. */
-static void qc_mac_finish(struct qc_mac *m, struct qc_prepare *p, bool packed, bool bias)
+/* Call after the product is made: sets scratch and packed inputs. */
+static void qc_mac_finish(struct qc_mac *m, struct qc_prepare *p, bool bias)
 {
+    const struct qc_product_facts facts = qc_product_facts(m->product);
     m->bias = bias;
-    m->packed_weights = packed;
+    m->packed_weights = facts.is_packed;
     m->packed_bias = bias && p->in[2].data;
     p->packed = (m->packed_weights ? 2U : 0U) | (m->packed_bias ? 4U : 0U);
-    p->scratch = qc_product_scratch(m->product);
-    p->constant_bytes = qc_product_bytes(m->product);
-    p->detail = qc_product_name(m->product);
+    p->scratch = facts.scratch;
+    p->constant_bytes = facts.bytes;
+    p->detail = facts.name;
 }
 
 /* Views: result and accumulator (the same memory), c. */
@@ -111,7 +112,7 @@ static bool prepare_any(struct qc_prepare *p, bool transposed, struct qc_status 
     if (!qc_window_of(&c.window, p->graph, p->node, st)) return false;
     struct qc_mac *m = qc_mac_new(&c.tail, p, false, st);
     if (!m || !qc_product_conv_new(&m->product, &c, st)) return false;
-    qc_mac_finish(m, p, p->in[1].data != NULL, bias);
+    qc_mac_finish(m, p, bias);
     return true;
 }
 
@@ -143,7 +144,7 @@ static bool make_product(struct qc_prepare *p, const struct qc_view *a, const st
         .a = a, .b = &weights, .bias = bias, .dst = dst, .packs = p->packs, .in_file = in_file, .isa = p->isa};
     struct qc_mac *m = qc_mac_new(&d.tail, p, scaled, st);
     if (!m || !qc_product_matrix_new(&m->product, &d, st)) return false;
-    qc_mac_finish(m, p, qc_product_is_packed(m->product), bias != NULL);
+    qc_mac_finish(m, p, bias != NULL);
     *out = m;
     return true;
 }

@@ -22,19 +22,6 @@ struct state {
     struct qc_convert convert;
 };
 
-static bool prepare_blocks(struct blocked *b, struct qc_prepare *p, struct qc_status *st)
-{
-    const struct qc_scales *from = &p->in_scales[0], *to = &p->out_scales[0];
-    struct qc_scales *scales = QC_NEW(p->arena, struct qc_scales, st);
-    if (!scales) return false;
-    *scales = from->block ? *from : *to;
-    const struct qc_shape shape = qc_shape_of(p->in[0].rank, p->in[0].dim);
-    *b = (struct blocked){.scales = scales,
-                          .layout = qc_scale_layout_of(&p->graph->qparams_of[scales->qparams], &shape, scales->axis),
-                          .quantizes = !from->block};
-    return true;
-}
-
 /* As qc_quantize_one, minus the zero point. Scales are `step` (0 or 1) apart. */
 QC_VECTOR_ROUND(quantize,
                 (float *y, const float *x, size_t n, const float *scale, const int32_t *zero, size_t step,
@@ -157,7 +144,17 @@ static bool prepare_quantize(struct qc_prepare *p, struct qc_status *st)
     struct state *s = QC_NEW_STATE(p, struct state, st);
     const struct qc_scales *from = &p->in_scales[0], *to = &p->out_scales[0];
     if (!s) return false;
-    if (from->block || to->block) return prepare_blocks(&s->blocked, p, st);
+    if (from->block || to->block) {
+        struct qc_scales *scales = QC_NEW(p->arena, struct qc_scales, st);
+        if (!scales) return false;
+        *scales = from->block ? *from : *to;
+        const struct qc_shape shape = qc_shape_of(p->in[0].rank, p->in[0].dim);
+        s->blocked =
+            (struct blocked){.scales = scales,
+                             .layout = qc_scale_layout_of(&p->graph->qparams_of[scales->qparams], &shape, scales->axis),
+                             .quantizes = !from->block};
+        return true;
+    }
     s->axis = from->count > 1 ? from->axis : to->axis;
     s->real = p->in[0].dtype == QC_F32 && p->out[0].dtype == QC_F32;
     if (s->real) return qc_rounding_of(&s->rounding, from, to, -INFINITY, INFINITY, p->arena, st);

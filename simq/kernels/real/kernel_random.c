@@ -35,21 +35,16 @@ static double next_double(uint32_t *x)
     return u < 1 ? u : nextafter(1, 0);
 }
 
-/* Returns the seed of std::default_random_engine. */
-static uint32_t seed_of(const struct qc_prepare *p)
-{
-    const struct qc_attr *given = qc_attr_find(p->node, "seed");
-    const char *name = p->node->name ? p->node->name : p->graph->values[p->node->outputs].name;
-    const double seed = given ? (double)given->f : (double)(uint32_t)qc_hash_text(name ? name : "");
-    const uint32_t x = seed >= 0 && seed <= UINT32_MAX ? (uint32_t)((uint64_t)seed % MODULUS) : 0;
-    return x ? x : 1;
-}
-
 static bool prepare_random(struct qc_prepare *p, struct qc_status *st)
 {
     struct state *s = QC_NEW_STATE(p, struct state, st);
     if (!s) return false;
-    s->seed = seed_of(p);
+    /* The seed of std::default_random_engine. */
+    const struct qc_attr *given = qc_attr_find(p->node, "seed");
+    const char *name = p->node->name ? p->node->name : p->graph->values[p->node->outputs].name;
+    const double seed = given ? (double)given->f : (double)(uint32_t)qc_hash_text(name ? name : "");
+    const uint32_t x = seed >= 0 && seed <= UINT32_MAX ? (uint32_t)((uint64_t)seed % MODULUS) : 0;
+    s->seed = x ? x : 1;
     s->normal = p->node->op == QC_OP_RandomNormal || p->node->op == QC_OP_RandomNormalLike;
     s->a = qc_attr_float(p->node, s->normal ? "mean" : "low", 0);
     s->b = qc_attr_float(p->node, s->normal ? "scale" : "high", 1);

@@ -73,24 +73,6 @@ static bool new_product(struct qc_product **out, const struct qc_prepare *p, uns
     return qc_product_matrix_new(out, &m, st);
 }
 
-static bool make_products(struct state *s, const struct qc_prepare *p, struct qc_status *st)
-{
-    const struct qc_recurrent *r = &s->r;
-    const int64_t h = r->hidden, width = r->gates * h;
-    for (int d = 0; d < r->directions; d++) {
-        struct qc_product **to = s->product[d];
-        if (r->steps && r->batch &&
-            (!new_product(&to[PROJECT], p, 1, (struct extent){d * width, r->steps * r->batch, width, r->input, width},
-                          st) ||
-             !new_product(&to[RECUR], p, 2,
-                          (struct extent){d * width, r->batch, s->reset_last ? 2 * h : width, h, width}, st) ||
-             (s->reset_last &&
-              !new_product(&to[RESET], p, 2, (struct extent){d * width + 2 * h, r->batch, h, h, h}, st))))
-            return false;
-    }
-    return true;
-}
-
 static bool lay_out_recurrent(struct state *s, struct qc_status *st)
 {
     const struct qc_recurrent *r = &s->r;
@@ -124,15 +106,27 @@ static bool prepare_recurrent(struct qc_prepare *p, struct qc_status *st)
     for (int d = 0; d < r->directions; d++)
         if (!qc_cell_of(&s->cell[d], p->node, r, d, st)) return false;
     s->reset_last = r->gates == 3 && !s->cell[0].linear_before_reset;
-    if (!lay_out_recurrent(s, st) || !make_products(s, p, st)) return false;
+    if (!lay_out_recurrent(s, st)) return false;
+    const int64_t h = r->hidden, width = r->gates * h;
+    for (int d = 0; d < r->directions; d++) {
+        struct qc_product **to = s->product[d];
+        if (r->steps && r->batch &&
+            (!new_product(&to[PROJECT], p, 1, (struct extent){d * width, r->steps * r->batch, width, r->input, width},
+                          st) ||
+             !new_product(&to[RECUR], p, 2,
+                          (struct extent){d * width, r->batch, s->reset_last ? 2 * h : width, h, width}, st) ||
+             (s->reset_last &&
+              !new_product(&to[RESET], p, 2, (struct extent){d * width + 2 * h, r->batch, h, h, h}, st))))
+            return false;
+    }
     size_t scratch = 0;
     for (int d = 0; d < r->directions; d++)
         for (int k = 0; k < PRODUCTS; k++) {
             if (!s->product[d][k]) continue;
-            const size_t bytes = qc_product_scratch(s->product[d][k]);
-            scratch = bytes > scratch ? bytes : scratch;
-            p->constant_bytes += qc_product_bytes(s->product[d][k]);
-            p->detail = qc_product_name(s->product[d][k]);
+            const struct qc_product_facts facts = qc_product_facts(s->product[d][k]);
+            scratch = facts.scratch > scratch ? facts.scratch : scratch;
+            p->constant_bytes += facts.bytes;
+            p->detail = facts.name;
         }
     s->packed_w = p->in[1].data != NULL;
     s->packed_r = p->in[2].data != NULL;
@@ -147,24 +141,17 @@ static float *part(const struct qc_run *r, int which)
     return (float *)r->scratch + s->at[which];
 }
 
-/* Returns the source of a product. */
-static float *source_recurrent(const struct qc_run *r, int product)
-{
-    const struct state *s = r->state;
-    if (product == PROJECT) return s->r.dynamic ? part(r, ROUNDED) : (float *)r->in[0].data;
-    return part(r, product == RESET ? GATED : s->r.dynamic ? LAST : STATE);
-}
-
 static void multiply_recurrent(const struct qc_run *r, int d, int k)
 {
     const struct state *s = r->state;
     const int64_t first = d * s->r.gates * s->r.hidden + (k == RESET ? 2 * s->r.hidden : 0);
-    const float *weights = NULL;
+    const float *weights = NULL, *source = part(r, k == RESET ? GATED : s->r.dynamic ? LAST : STATE);
+    if (k == PROJECT) source = s->r.dynamic ? part(r, ROUNDED) : (float *)r->in[0].data;
     if (k == PROJECT && !s->packed_w)
         weights = part_of(&r->in[1], first * s->r.input);
     else if (k != PROJECT && !s->packed_r)
         weights = part_of(&r->in[2], first * s->r.hidden);
-    const struct qc_product_memory m = {.src = source_recurrent(r, k),
+    const struct qc_product_memory m = {.src = source,
                                         .weights = weights,
                                         .dst = part(r, k == PROJECT ? PROJECTED
                                                        : k == RECUR ? PRODUCT
@@ -283,22 +270,6 @@ static void step_other(const struct qc_run *r, int d, int64_t step, bool backwar
     }
 }
 
-static void run_step_recurrent(const struct qc_run *r, int d, int64_t step, bool backwards)
-{
-    const struct state *s = r->state;
-    if (s->r.dynamic) qc_dynamic_round(part(r, LAST), part(r, STATE), (size_t)(s->r.batch * s->r.hidden));
-    multiply_recurrent(r, d, RECUR);
-    if (s->r.gates != 3)
-        step_other(r, d, step, backwards);
-    else
-        step_gru(r, d, step, backwards);
-    for (int64_t b = 0; b < s->r.batch; b++) {
-        int64_t t;
-        if (runs(r, &t, step, backwards, b))
-            memcpy(output_row(r, t, d, b), part(r, STATE) + b * s->r.hidden, (size_t)s->r.hidden * sizeof(float));
-    }
-}
-
 static void end_recurrent(const struct qc_run *r, int d)
 {
     const struct state *s = r->state;
@@ -338,7 +309,20 @@ static bool run_recurrent(const struct qc_run *r, struct qc_status *st)
         begin_state(r, QC_RECURRENT_H, part(r, STATE), d);
         if (s->r.gates == 4) begin_state(r, QC_RECURRENT_C, part(r, CELL), d);
         if (longest) multiply_recurrent(r, d, PROJECT);
-        for (int64_t step = 0; step < longest; step++) run_step_recurrent(r, d, step, backwards);
+        for (int64_t step = 0; step < longest; step++) {
+            if (s->r.dynamic) qc_dynamic_round(part(r, LAST), part(r, STATE), (size_t)(s->r.batch * s->r.hidden));
+            multiply_recurrent(r, d, RECUR);
+            if (s->r.gates != 3)
+                step_other(r, d, step, backwards);
+            else
+                step_gru(r, d, step, backwards);
+            for (int64_t b = 0; b < s->r.batch; b++) {
+                int64_t t;
+                if (runs(r, &t, step, backwards, b))
+                    memcpy(output_row(r, t, d, b), part(r, STATE) + b * s->r.hidden,
+                           (size_t)s->r.hidden * sizeof(float));
+            }
+        }
         end_recurrent(r, d);
     }
     return true;

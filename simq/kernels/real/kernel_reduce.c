@@ -206,20 +206,6 @@ static bool prepare_reduce(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-/* Returns the output with the dims of the input; reduced ones have stride 0. */
-static struct qc_view spread_reduce(const struct qc_view *out, const struct qc_view *in, const struct state *s)
-{
-    struct qc_view v = {.dtype = out->dtype, .rank = in->rank, .data = out->data};
-    for (int d = 0, k = 0; d < in->rank; d++) {
-        v.dim[d] = in->dim[d];
-        if (!(s->reduced >> d & 1))
-            v.stride[d] = out->stride[k++];
-        else if (s->keep)
-            k++;
-    }
-    return v;
-}
-
 /* Folds all reduced elements from `offset` on, for `lanes` contiguous results. `along` has size 1 in the dimensions
    that are kept. */
 static void fold_all(union value *acc, fold_fn *fold, const union value *shift, const struct qc_view *along,
@@ -264,7 +250,15 @@ static bool run_reduce(const struct qc_run *r, struct qc_status *st)
         return true;
     }
     const struct row *row = s->row;
-    struct qc_view views[2] = {r->in[0], spread_reduce(&r->out[0], &r->in[0], s)};
+    /* The output has the dims of the input; reduced ones have stride 0. */
+    struct qc_view views[2] = {r->in[0], {.dtype = r->out[0].dtype, .rank = r->in[0].rank, .data = r->out[0].data}};
+    for (int d = 0, k = 0; d < r->in[0].rank; d++) {
+        views[1].dim[d] = r->in[0].dim[d];
+        if (!(s->reduced >> d & 1))
+            views[1].stride[d] = r->out[0].stride[k++];
+        else if (s->keep)
+            k++;
+    }
     unsigned reduced = s->reduced;
     int64_t count = 1;
     for (int d = 0; d < views[0].rank; d++)

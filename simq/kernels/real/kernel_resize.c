@@ -132,12 +132,6 @@ static void cubic_taps(struct resize_taps *t, const struct resize_axis *x, const
     }
 }
 
-/* Returns how many elements on either side a kernel of this reach covers when it is stretched by 1 / scale. */
-static int64_t covered(const struct resize_axis *x, float reach)
-{
-    return -(int64_t)(floorf(-reach / fminf(x->scale, 1)) + 1);
-}
-
 /* All neighbours that the stretched kernel covers, with weights normalised to the sum 1. */
 static void wide_taps(struct resize_taps *t, const struct resize_axis *x, const struct resize_options *o)
 {
@@ -170,7 +164,9 @@ static bool resize_taps_of(struct resize_taps *out, const struct resize_axis *x,
     struct resize_taps t = {.taps = o->mode == NEAREST ? 1 : o->mode == LINEAR ? 2 : 4};
     size_t count;
     const bool wide = o->antialias && o->mode != NEAREST;
-    if (wide) t.taps = 2 + 2 * covered(x, o->mode == LINEAR ? 1 : 2);
+    /* On either side, as many elements as the kernel covers when it is stretched by 1 / scale. */
+    const float reach = o->mode == LINEAR ? 1 : 2;
+    if (wide) t.taps = 2 + 2 * -(int64_t)(floorf(-reach / fminf(x->scale, 1)) + 1);
     t.identity = x->in == x->out && x->scale == 1 && !crop;
     if (!qc_mul_size(&count, (size_t)x->out, (size_t)t.taps)) return qc_fail_memory(st, UINT64_MAX);
     t.index = QC_NEW_ARRAY(a, int64_t, count, st);
@@ -315,8 +311,18 @@ static bool read_axes(struct resize_axis axes[QC_RANK_MAX], const struct qc_prep
     return true;
 }
 
-static bool plan_passes(struct state *s, struct qc_prepare *p, struct qc_status *st)
+static bool prepare_resize(struct qc_prepare *p, struct qc_status *st)
 {
+    struct state *s = QC_NEW_STATE(p, struct state, st);
+    struct resize_axis axes[QC_RANK_MAX];
+    if (!s || !read_options(s, p->node, st)) return false;
+    if (qc_view_count(&p->out[0]) == 0) return true;
+    if (qc_view_count(&p->in[0]) == 0) return qc_fail(st, QC_BAD_INPUT, "input has no elements");
+    if (!read_axes(axes, p, s, st)) return false;
+    for (int d = 0; d < p->in[0].rank; d++)
+        if (!resize_taps_of(&s->taps[d], &axes[d], &s->options, p->arena, st)) return false;
+    if (s->options.mode == NEAREST) return true;
+    if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
     int64_t dim[QC_RANK_MAX];
     for (int d = 0; d < p->in[0].rank; d++) {
         dim[d] = p->in[0].dim[d];
@@ -340,21 +346,6 @@ static bool plan_passes(struct state *s, struct qc_prepare *p, struct qc_status 
     s->middle = (s->middle + 15) / 16 * 16;
     if (qc_mul_size(&p->scratch, s->middle, 2 * sizeof(float))) return true;
     return qc_fail_memory(st, UINT64_MAX);
-}
-
-static bool prepare_resize(struct qc_prepare *p, struct qc_status *st)
-{
-    struct state *s = QC_NEW_STATE(p, struct state, st);
-    struct resize_axis axes[QC_RANK_MAX];
-    if (!s || !read_options(s, p->node, st)) return false;
-    if (qc_view_count(&p->out[0]) == 0) return true;
-    if (qc_view_count(&p->in[0]) == 0) return qc_fail(st, QC_BAD_INPUT, "input has no elements");
-    if (!read_axes(axes, p, s, st)) return false;
-    for (int d = 0; d < p->in[0].rank; d++)
-        if (!resize_taps_of(&s->taps[d], &axes[d], &s->options, p->arena, st)) return false;
-    if (s->options.mode == NEAREST) return true;
-    if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
-    return plan_passes(s, p, st);
 }
 
 /* Computes output row `row_out` of n elements from the rows of its taps, which are `along` apart. */
@@ -426,19 +417,6 @@ static struct qc_view dense_like(const struct qc_view *v, const struct qc_view *
     return r;
 }
 
-/* Sets every element that depends on an outside coordinate to the extrapolation value. */
-static void extrapolate(const struct qc_view *to, const struct state *s)
-{
-    uint64_t element = 0;
-    qc_element_of(&element, to->dtype, (double)s->extrapolation);
-    for (int d = 0; d < to->rank; d++) {
-        for (int64_t i = 0; i < to->dim[d]; i++) {
-            const struct qc_view part = qc_view_part(to, d, i, 1);
-            if (s->taps[d].outside[i]) qc_view_fill(&part, &element);
-        }
-    }
-}
-
 static bool run_resize(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
@@ -460,7 +438,16 @@ static bool run_resize(const struct qc_run *r, struct qc_status *st)
         pass(&next, &from, axis, &s->taps[axis]);
         from = next;
     }
-    if (s->crop) extrapolate(to, s);
+    if (s->crop) {
+        uint64_t element = 0;
+        qc_element_of(&element, to->dtype, (double)s->extrapolation);
+        for (int d = 0; d < to->rank; d++) {
+            for (int64_t i = 0; i < to->dim[d]; i++) {
+                const struct qc_view part = qc_view_part(to, d, i, 1);
+                if (s->taps[d].outside[i]) qc_view_fill(&part, &element);
+            }
+        }
+    }
     return true;
 }
 

@@ -60,15 +60,6 @@ static int64_t element_of(const struct grid *g, double i, int64_t n)
     return !(i > 0) ? 0 : i >= (double)n ? n - 1 : (int64_t)i;
 }
 
-static void cubic_weights(double w[CUBIC], double t)
-{
-    const double a = -0.75;
-    w[0] = ((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a;
-    w[1] = ((a + 2) * t - (a + 3)) * t * t + 1;
-    w[2] = ((a + 2) * (1 - t) - (a + 3)) * (1 - t) * (1 - t) + 1;
-    w[3] = 1 - w[0] - w[1] - w[2];
-}
-
 /* Elements along one dimension and their weights. */
 struct taps {
     int count;
@@ -93,7 +84,11 @@ static void sample_taps(struct taps *t, const struct grid *g, double v, int64_t 
         t->weight[0] = 1 - part;
         t->weight[1] = part;
     } else {
-        cubic_weights(t->weight, part);
+        const double a = -0.75; /* of the cubic convolution kernel */
+        t->weight[0] = ((a * (part + 1) - 5 * a) * (part + 1) + 8 * a) * (part + 1) - 4 * a;
+        t->weight[1] = ((a + 2) * part - (a + 3)) * part * part + 1;
+        t->weight[2] = ((a + 2) * (1 - part) - (a + 3)) * (1 - part) * (1 - part) + 1;
+        t->weight[3] = 1 - t->weight[0] - t->weight[1] - t->weight[2];
     }
     for (int i = 0; i < t->count; i++) t->at[i] = element_of(g, first + i - (g->mode == CUBICALLY), n);
 }

@@ -9,6 +9,14 @@
 
 static const uint64_t no_bits;
 
+static struct qc_tensor tensor_of_view(const struct qc_view *v)
+{
+    return (struct qc_tensor){.dtype = v->dtype,
+                              .shape = qc_shape_of(v->rank, v->dim),
+                              .count = qc_view_count(v),
+                              .data = v->data};
+}
+
 /* --- Trilu, EyeLike --- */
 
 static bool run_trilu(const struct qc_run *r, struct qc_status *st)
@@ -71,8 +79,7 @@ static bool run_one_hot(const struct qc_run *r, struct qc_status *st)
     for (int d = 0; d < x->rank; d++) place.stride[d] = y->stride[d < axis ? d : d + 1];
     qc_view_fill(y, values->data);
     QC_WALK(w, 0, x, &place) {
-        const struct qc_tensor element = {.dtype = x->dtype, .count = 1, .data = qc_at(x, w.at[0])};
-        const int64_t given = qc_tensor_int(&element, 0), i = given < 0 ? given + depth : given;
+        const int64_t given = qc_kernel_integer(x, w.at[0]), i = given < 0 ? given + depth : given;
         if (i < 0 || i >= depth) continue;
         memcpy(qc_at(y, w.at[1] + i * y->stride[axis]), qc_at(values, values->stride[0]), size);
     }
@@ -184,10 +191,7 @@ static bool run_unique(const struct qc_run *r, struct qc_status *st)
 {
     const struct unique *u = r->state;
     const struct qc_view *x = &r->in[0], *y = &r->out[0];
-    const struct qc_tensor t = {.dtype = x->dtype,
-                                .shape = qc_shape_of(x->rank, x->dim),
-                                .count = qc_view_count(x),
-                                .data = x->data};
+    const struct qc_tensor t = tensor_of_view(x);
     struct qc_arena *a = qc_arena_new();
     struct qc_distinct d;
     bool ok = a ? qc_distinct_of(&d, &t, u->axis, u->order, a, st) : qc_fail_memory(st, t.count);
@@ -225,14 +229,6 @@ static bool prepare_boxes(struct qc_prepare *p, struct qc_status *st)
     bool *centred = QC_NEW_STATE(p, bool, st);
     if (centred) *centred = qc_attr_int(p->node, "center_point_box", 0) != 0;
     return centred != NULL;
-}
-
-static struct qc_tensor tensor_of_view(const struct qc_view *v)
-{
-    return (struct qc_tensor){.dtype = v->dtype,
-                              .shape = qc_shape_of(v->rank, v->dim),
-                              .count = qc_view_count(v),
-                              .data = v->data};
 }
 
 static bool run_boxes(const struct qc_run *r, struct qc_status *st)

@@ -59,10 +59,8 @@ static bool prepare_tfidf(struct qc_prepare *p, struct qc_status *st)
 static bool matches(const struct gram *g, const struct qc_view *x, int64_t offset, int64_t i, int64_t step)
 {
     const int64_t stride = x->stride[x->rank - 1];
-    for (int64_t k = 0; k < g->length; k++) {
-        const struct qc_tensor t = {.dtype = x->dtype, .count = 1, .data = qc_at(x, offset + (i + k * step) * stride)};
-        if (qc_tensor_int(&t, 0) != g->items[k]) return false;
-    }
+    for (int64_t k = 0; k < g->length; k++)
+        if (qc_kernel_integer(x, offset + (i + k * step) * stride) != g->items[k]) return false;
     return true;
 }
 

@@ -68,12 +68,6 @@ static bool run_lp_pool(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-static double value_at(const struct qc_view *x, int64_t offset)
-{
-    const struct qc_tensor t = {.dtype = x->dtype, .count = 1, .data = qc_at(x, offset)};
-    return qc_tensor_float(&t, 0);
-}
-
 /* Indices count the elements of the whole input in row-major order, or column by column within a plane. */
 static bool run_max(const struct qc_run *r, struct qc_status *st)
 {
@@ -88,7 +82,8 @@ static bool run_max(const struct qc_run *r, struct qc_status *st)
         int64_t from = -1, index = 0;
         do {
             if (!locate(&k, &s->window, x, w.index)) continue;
-            const double v = value_at(x, plane + k.offset);
+            const struct qc_tensor t = {.dtype = x->dtype, .count = 1, .data = qc_at(x, plane + k.offset)};
+            const double v = qc_tensor_float(&t, 0);
             if (from >= 0 && !(v > best) && !(v != v && best == best)) continue;
             best = v;
             from = plane + k.offset;
@@ -134,8 +129,7 @@ static bool run_unpool(const struct qc_run *r, struct qc_status *st)
     const uint64_t zero = 0;
     qc_view_fill(y, &zero);
     QC_WALK(w, 0, x, at) {
-        const struct qc_tensor element = {.dtype = at->dtype, .count = 1, .data = qc_at(at, w.at[1])};
-        const int64_t given = qc_tensor_int(&element, 0);
+        const int64_t given = qc_kernel_integer(at, w.at[1]);
         int64_t rest = given, offset = 0;
         bool inside = given >= 0;
         for (int d = y->rank; d-- > 0;) {

@@ -39,11 +39,15 @@ struct qc_product_matrix {
 };
 bool qc_product_matrix_new(struct qc_product **out, const struct qc_product_matrix *d, struct qc_status *st);
 
-void qc_product_free(struct qc_product *d);              /* NULL-safe */
-size_t qc_product_scratch(const struct qc_product *d);   /* bytes of scratch per worker, 64-byte aligned */
-size_t qc_product_bytes(const struct qc_product *d);     /* of packed constants */
-bool qc_product_is_packed(const struct qc_product *d);   /* false: weights are given at run time */
-const char *qc_product_name(const struct qc_product *d); /* of the implementation */
+void qc_product_free(struct qc_product *d); /* NULL-safe */
+
+struct qc_product_facts {
+    size_t scratch;   /* bytes per worker, 64-byte aligned */
+    size_t bytes;     /* of packed constants */
+    bool is_packed;   /* false: weights are given at run time */
+    const char *name; /* of the implementation */
+};
+struct qc_product_facts qc_product_facts(const struct qc_product *d);
 
 struct qc_product_memory {
     const void *src, *weights, *bias; /* weights and bias only if not packed */

@@ -12,11 +12,6 @@ struct axis {
     ptrdiff_t count, out, out_step, step, offset, delta, taps, tap, tap_step;
 };
 
-static ptrdiff_t sets_of(const struct qc_product_conv_state *s, int i)
-{
-    return !s->transposed ? 1 : s->stride[i] < s->out[i] ? s->stride[i] : s->out[i];
-}
-
 static ptrdiff_t common_divisor(ptrdiff_t a, ptrdiff_t b)
 {
     while (b) {
@@ -225,7 +220,7 @@ static size_t set_numbers(const struct qc_product_conv_state *s, const struct re
 static bool next_set(struct region *r, const struct qc_product_conv_state *s)
 {
     for (int i = 3; i-- > 0;) {
-        if (++r->set[i] < sets_of(s, i)) return true;
+        if (++r->set[i] < (s->transposed ? least(s->stride[i], s->out[i]) : 1)) return true;
         r->set[i] = 0;
     }
     return false;

@@ -26,17 +26,6 @@ static ptrdiff_t offset(const ptrdiff_t *at, const struct qc_product_matrix_stat
     return sum;
 }
 
-/* Makes room in a file; d->packed stays NULL if the disk has none. */
-static bool pack_in_file(struct qc_product *d, size_t numbers, struct qc_packed *packs, struct qc_status *st)
-{
-    void *room;
-    if (numbers > SIZE_MAX / sizeof(float)) return qc_fail_memory(st, SIZE_MAX);
-    if (!qc_packed_room(&room, packs, numbers * sizeof(float), st)) return false;
-    d->packed = room;
-    d->shared = true;
-    return true;
-}
-
 static bool pack_matrices(struct qc_product *d, const struct qc_product_matrix *m, struct qc_status *st)
 {
     const struct qc_view *b = m->b;
@@ -48,8 +37,16 @@ static bool pack_matrices(struct qc_product *d, const struct qc_product_matrix *
         limit[i] = b->dim[i];
         if (!qc_mul_size(&all, all, (size_t)b->dim[i])) return qc_fail_memory(st, SIZE_MAX);
     }
-    if (!(m->in_file ? pack_in_file(d, all, m->packs, st) : qc_product_pack(d, all, st))) return false;
-    if (!d->packed) return true;
+    if (m->in_file) {
+        void *room;
+        if (all > SIZE_MAX / sizeof(float)) return qc_fail_memory(st, SIZE_MAX);
+        if (!qc_packed_room(&room, m->packs, all * sizeof(float), st)) return false;
+        d->packed = room;
+        d->shared = true;
+        if (!room) return true; /* the disk has none */
+    } else if (!qc_product_pack(d, all, st)) {
+        return false;
+    }
     do {
         const struct qc_panel_source from = matrix_source(s, (const float *)b->data + offset(at, s, s->b));
         qc_panel_pack(d->packed + (size_t)offset(at, s, s->packed) * one, &s->shape, &from);

@@ -13,17 +13,12 @@ static size_t over(size_t n, size_t parts)
     return (n + parts - 1) / parts;
 }
 
-static size_t blocks_of_product_panel(const struct qc_product_tiles *tiles, size_t columns)
-{
-    const size_t all = over(columns, BLOCK), most = (size_t)tiles->blocks;
-    return all ? over(all, over(all, most)) : 1;
-}
-
 void qc_panel_shape_of(struct qc_panel_shape *p, const struct qc_product_tiles *tiles, size_t columns, size_t runs,
                        size_t length, size_t together)
 {
+    const size_t all = over(columns, BLOCK), most = (size_t)tiles->blocks;
     *p = (struct qc_panel_shape){.columns = columns,
-                                 .blocks = blocks_of_product_panel(tiles, columns),
+                                 .blocks = all ? over(all, over(all, most)) : 1,
                                  .runs = runs,
                                  .length = length,
                                  .pieces = 1,
@@ -45,14 +40,10 @@ size_t qc_panel_slice(const struct qc_panel_shape *p)
     return p->blocks * BLOCK * p->piece * (p->together < p->runs ? p->together : p->runs);
 }
 
-static bool in_one_go(const struct qc_panel_shape *p)
-{
-    return p->pieces == 1 && p->runs <= p->together;
-}
-
 size_t qc_panel_sums(const struct qc_panel_shape *p, size_t rows)
 {
-    return in_one_go(p) ? 0 : rows * p->blocks * BLOCK;
+    const bool in_one_go = p->pieces == 1 && p->runs <= p->together;
+    return in_one_go ? 0 : rows * p->blocks * BLOCK;
 }
 
 /* A part of the reduction: `runs` runs, starting at `first`, or a piece of one run. It covers `length` numbers of
@@ -99,15 +90,6 @@ static QC_INLINE void columns_body(float *restrict to, size_t width, const float
             to[e * width + c] = c < count ? from[(ptrdiff_t)e * step + (ptrdiff_t)c * column] : 0;
 }
 
-static void columns_product_panel(float *to, size_t width, const float *from, ptrdiff_t column, ptrdiff_t step,
-                                  size_t length, size_t count)
-{
-    if (step == 1)
-        columns_body(to, width, from, column, 1, length, count);
-    else
-        columns_body(to, width, from, column, step, length, count);
-}
-
 static void pack_product_panel(float *to, const struct qc_panel_source *f, size_t first, size_t width, size_t count,
                                const struct slice *s)
 {
@@ -119,8 +101,10 @@ static void pack_product_panel(float *to, const struct qc_panel_source *f, size_
             n = n < end - e ? n : end - e;
             if (f->column == 1)
                 rows(to, width, at, f->step, n, count);
+            else if (f->step == 1)
+                columns_body(to, width, at, f->column, 1, n, count);
             else
-                columns_product_panel(to, width, at, f->column, f->step, n, count);
+                columns_body(to, width, at, f->column, f->step, n, count);
         }
     }
 }
@@ -189,14 +173,6 @@ static void scattered(const struct qc_panel_product *p, struct qc_product_tile *
         for (size_t c = 0; c < n->count; c++) y[m * y_step + (ptrdiff_t)c * y_column] = tile[m * width + (ptrdiff_t)c];
 }
 
-/* Returns whether to prefetch. Weights that stay in the second-level cache need none: asking for them took 4 % of a
-   convolution of 64 channels, and with few rows as long as the product. */
-static bool asks(const struct qc_panel_product *p, const struct qc_panel_lines *l, size_t tiles)
-{
-    enum { CACHED = 1 << 19, CACHED_BESIDE_DATA = 1 << 16 };
-    return p->packed && qc_panel_numbers(p->shape) > (tiles * l->lines > 1 ? CACHED_BESIDE_DATA : CACHED);
-}
-
 /* Prefetches part i of `parts` of the next weights. */
 static void ask_product_panel(const float *next, size_t numbers, size_t i, size_t parts)
 {
@@ -212,6 +188,10 @@ static void slice_lines(const struct qc_panel_product *p, const struct qc_panel_
     const ptrdiff_t width = (ptrdiff_t)(n->blocks * BLOCK);
     const size_t most = (size_t)p->tiles->rows[n->blocks], tiles = over(l->count, most);
     const bool first = s->first == 0 && s->begin == 0;
+    /* Weights that stay in the second-level cache are not prefetched: asking for them took 4 % of a convolution of 64
+       channels, and with few rows as long as the product. */
+    enum { CACHED = 1 << 19, CACHED_BESIDE_DATA = 1 << 16 };
+    const bool asks = p->packed && qc_panel_numbers(p->shape) > (tiles * l->lines > 1 ? CACHED_BESIDE_DATA : CACHED);
     for (size_t i = 0; i < l->lines; i++) {
         ptrdiff_t row = (ptrdiff_t)(i * l->count);
         struct qc_product_tile t = {.a = l->a + (ptrdiff_t)i * l->a_line + (ptrdiff_t)s->begin,
@@ -225,7 +205,7 @@ static void slice_lines(const struct qc_panel_product *p, const struct qc_panel_
                                     .tail = last ? p->tail : NULL};
         float *y = l->y + (ptrdiff_t)i * l->y_line + (ptrdiff_t)n->first * l->y_column;
         for (size_t k = 0; k < tiles; k++) {
-            if (asks(p, l, tiles))
+            if (asks)
                 ask_product_panel(w + s->runs * s->length * (size_t)width, s->runs * s->length * (size_t)width,
                                   i * tiles + k, tiles * l->lines);
             const ptrdiff_t count = (ptrdiff_t)(l->count / tiles + (k < l->count % tiles));

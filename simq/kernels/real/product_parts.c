@@ -23,13 +23,6 @@ static float *numbers_as_they_are(size_t count, struct qc_status *st)
     return p;
 }
 
-static float *new_numbers(size_t count, struct qc_status *st)
-{
-    float *p = numbers_as_they_are(count, st);
-    if (p) memset(p, 0, in_lines(count * sizeof(float)));
-    return p;
-}
-
 static bool check_operand(const struct qc_view *v, const char *what, struct qc_status *st)
 {
     return v->dtype == QC_F32 ||
@@ -65,11 +58,13 @@ struct qc_product *qc_product_start(const struct qc_product_operands *o, size_t 
     d->biased = o->bias != NULL;
     qc_text(d->name, sizeof d->name, "%s f32", qc_isa_name(isa));
     if (d->biased && !o->bias->data) return d;
-    if (!(d->bias = new_numbers(groups * qc_product_padded(columns), st))) {
+    const size_t numbers = groups * qc_product_padded(columns);
+    if (!(d->bias = numbers_as_they_are(numbers, st))) {
         free(d);
         return NULL;
     }
-    d->constant_bytes += groups * qc_product_padded(columns) * sizeof(float);
+    memset(d->bias, 0, in_lines(numbers * sizeof(float)));
+    d->constant_bytes += numbers * sizeof(float);
     if (d->biased) spread_bias(d->bias, d, o->bias->data);
     return d;
 }
@@ -123,24 +118,12 @@ void qc_product_free(struct qc_product *d)
     free(d);
 }
 
-size_t qc_product_scratch(const struct qc_product *d)
+struct qc_product_facts qc_product_facts(const struct qc_product *d)
 {
-    return d->at[QC_PRODUCT_PARTS];
-}
-
-size_t qc_product_bytes(const struct qc_product *d)
-{
-    return d->constant_bytes;
-}
-
-bool qc_product_is_packed(const struct qc_product *d)
-{
-    return d->packed != NULL;
-}
-
-const char *qc_product_name(const struct qc_product *d)
-{
-    return d->name;
+    return (struct qc_product_facts){.scratch = d->at[QC_PRODUCT_PARTS],
+                                     .bytes = d->constant_bytes,
+                                     .is_packed = d->packed != NULL,
+                                     .name = d->name};
 }
 
 void qc_product_run(const struct qc_product *d, const struct qc_product_memory *m)
