@@ -129,7 +129,7 @@ def calib(one):
             "qc_lanes_carry(scratch + begin * QC_LANES, h + i * n + begin, by, end - begin);", ""),
         one("compensated: columns before a block keep their sums", compensate,
             "qc_lanes_carry_all(scratch, c.row, c.by, 0, begin, c.count);", ""),
-        one("moments: rows that came twice count once", rows, "weights[*count] = (double)same;", "weights[*count] = 1;"),
+        one("moments: rows that came twice count once", rows, "to->counts[to->count] = (double)same;", "to->counts[to->count] = 1;"),
         one("crossed: all of it is believed", "calib/weights/crossed.c", "fmin(fmax(with / of, 0), 1)", "1"),
         one("crossed: nothing is held back", "calib/weights/crossed.c",
             "if (c->held) read_crossed_part(c->held_h",
