@@ -226,12 +226,11 @@ bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const str
         const float *target_values = truth;
         for (size_t i = 0; i < target; i++) {
             const double v = (double)scores[i], to = (double)target_values[i],
-                         clamped = (v < 0         ? 0
-                                    : v > s->peak ? s->peak
-                                                  : v) -
-                                   to;
+                         inside = v < 0         ? 0
+                                  : v > s->peak ? s->peak
+                                                : v;
             out->plain += (v - to) * (v - to);
-            out->clamped += clamped * clamped;
+            out->clamped += (inside - to) * (inside - to);
             out->outside += !(to >= 0 && to <= s->peak);
         }
         out->elements = target;
