@@ -16,18 +16,6 @@ static const struct qc_tensor *float_constant(const struct qc_graph *g, const st
     return t && t->dtype == QC_F32 && t->count && g->values[n->inputs[i]].type.qparams == QC_REAL ? t : NULL;
 }
 
-static bool find_window(struct qc_centre_product *p, const struct qc_graph *g, const struct qc_node *n)
-{
-    struct qc_status ignored = QC_STATUS_INIT;
-    if (!qc_window_of(&p->window, g, n, &ignored)) return false;
-    for (int i = 0; i < p->window.spatial; i++) {
-        const int64_t begin = p->window.pad_begin[i], end = p->window.pad_end[i];
-        if (begin < 0 || end < 0) return false; /* QC_FREE too */
-        p->padded = p->padded || begin || end;
-    }
-    return true;
-}
-
 bool qc_centre_product_of(struct qc_centre_product *p, const struct qc_graph *g, qc_id node)
 {
     const struct qc_node *n = &g->nodes[node];
@@ -38,7 +26,14 @@ bool qc_centre_product_of(struct qc_centre_product *p, const struct qc_graph *g,
     const struct qc_shape *w = &p->weight->shape, *x = &g->values[n->inputs[0]].type.shape;
     const bool bias = n->input_count > 2 && n->inputs[2];
     if (n->op == QC_OP_Conv) {
-        if (w->rank < 3 || !find_window(p, g, n)) return false;
+        if (w->rank < 3) return false;
+        struct qc_status ignored = QC_STATUS_INIT;
+        if (!qc_window_of(&p->window, g, n, &ignored)) return false;
+        for (int i = 0; i < p->window.spatial; i++) {
+            const int64_t begin = p->window.pad_begin[i], end = p->window.pad_end[i];
+            if (begin < 0 || end < 0) return false; /* QC_FREE too */
+            p->padded = p->padded || begin || end;
+        }
         p->groups = qc_attr_int(n, "group", 1);
         p->outputs = w->dim[0];
         p->channels = w->dim[1] * p->groups;
@@ -86,20 +81,6 @@ static qc_id build_bias(struct centring *k, const struct qc_centre_product *p, q
     return qc_graph_add_made_constant(k->r->to, bias ? g->values[bias].name : NULL, t, st);
 }
 
-/* Returns value x with zeros around it. */
-static qc_id build_pad(struct centring *k, const struct qc_centre_product *p, qc_id x, struct qc_status *st)
-{
-    const int64_t spatial = p->window.spatial, rank = spatial + 2;
-    const struct qc_shape shape = QC_SHAPE(2 * rank);
-    struct qc_tensor *t = qc_tensor_new(QC_I64, &shape, st);
-    for (int64_t i = 0; t && i < spatial; i++) {
-        ((int64_t *)t->data)[2 + i] = p->window.pad_begin[i];
-        ((int64_t *)t->data)[rank + 2 + i] = p->window.pad_end[i];
-    }
-    const qc_id pads = qc_graph_add_made_constant(k->r->to, NULL, t, st);
-    return qc_graph_add(k->r->to, QC_NODE(QC_OP_Pad, QC_INPUTS(x, pads)), st);
-}
-
 /* Returns a name like that of value v that neither graph has: later values keep their names. */
 static const char *free_name(struct centring *k, qc_id v, const char *suffix, struct qc_status *st)
 {
@@ -113,7 +94,17 @@ static const char *free_name(struct centring *k, qc_id v, const char *suffix, st
 static qc_id build_centred(struct centring *k, const struct qc_centre_product *p, qc_id v, struct qc_status *st)
 {
     qc_id x = qc_rebuild_value(k->r, v, st);
-    if (p->padded) x = build_pad(k, p, x, st);
+    if (p->padded) {
+        const int64_t spatial = p->window.spatial, rank = spatial + 2;
+        const struct qc_shape shape = QC_SHAPE(2 * rank);
+        struct qc_tensor *t = qc_tensor_new(QC_I64, &shape, st);
+        for (int64_t i = 0; t && i < spatial; i++) {
+            ((int64_t *)t->data)[2 + i] = p->window.pad_begin[i];
+            ((int64_t *)t->data)[rank + 2 + i] = p->window.pad_end[i];
+        }
+        const qc_id pads = qc_graph_add_made_constant(k->r->to, NULL, t, st);
+        x = qc_graph_add(k->r->to, QC_NODE(QC_OP_Pad, QC_INPUTS(x, pads)), st);
+    }
     int64_t dims[QC_RANK_MAX];
     const int rank = p->window.spatial ? p->window.spatial + 1 : 1;
     for (int i = 0; i < rank; i++) dims[i] = i ? 1 : p->channels;
@@ -123,17 +114,6 @@ static qc_id build_centred(struct centring *k, const struct qc_centre_product *p
     const qc_id y = qc_graph_add(k->r->to, QC_NODE(QC_OP_Sub, QC_INPUTS(x, c)), st);
     qc_graph_name_value(k->r->to, y, name, st);
     return y;
-}
-
-/* Writes the attributes of a convolution without padding. */
-static void without_padding(struct qc_attr *to, const struct qc_node *n)
-{
-    static const int64_t zeros[6];
-    for (unsigned i = 0; i < n->attr_count; i++) {
-        to[i] = n->attrs[i];
-        if (strcmp(to[i].name, "pads") == 0) to[i].ints = zeros;
-        if (strcmp(to[i].name, "auto_pad") == 0) to[i].s = "NOTSET";
-    }
 }
 
 /* Returns the place of the constant that an Add adds to a MatMul, with one number per output; 0 or 1, -1: none. */
@@ -184,23 +164,15 @@ static void build_product(struct centring *k, const struct qc_centre_product *p,
         build_matmul(k, p, n, x, st);
         return;
     }
-    without_padding(attrs, n);
+    static const int64_t zeros[6];
+    for (unsigned i = 0; i < n->attr_count; i++) {
+        attrs[i] = n->attrs[i];
+        if (strcmp(attrs[i].name, "pads") == 0) attrs[i].ints = zeros;
+        if (strcmp(attrs[i].name, "auto_pad") == 0) attrs[i].s = "NOTSET";
+    }
     const qc_id inputs[3] = {x, qc_rebuild_value(k->r, n->inputs[1], st),
                              build_bias(k, p, n->input_count > 2 ? n->inputs[2] : 0, k->centre[n->inputs[0]], st)};
     const struct qc_node_def def = {.input_count = 3, .inputs = inputs, .attrs = attrs};
-    k->r->map[n->outputs] = qc_graph_add_like(k->r->to, g, n, &def, st);
-}
-
-static void build_add(struct centring *k, const struct qc_centre_product *p, const struct qc_node *n,
-                      struct qc_status *st)
-{
-    const struct qc_graph *g = k->r->from;
-    const struct qc_node *product = &g->nodes[k->matmul[n->id]];
-    const int at = addend_of(g, n, p->outputs);
-    qc_id inputs[2];
-    inputs[at] = build_bias(k, p, n->inputs[at], k->centre[product->inputs[0]], st);
-    inputs[1 - at] = k->r->map[product->outputs];
-    const struct qc_node_def def = {.inputs = inputs};
     k->r->map[n->outputs] = qc_graph_add_like(k->r->to, g, n, &def, st);
 }
 
@@ -216,9 +188,15 @@ bool qc_centre(struct qc_graph **out, const struct qc_graph *g, const float *con
     struct qc_centre_product p;
     if (!k.matmul || !qc_uses_of(&k.uses, g, a, st) || !qc_rebuild_begin(&r, g, st)) return false;
     QC_EACH_NODE(n, g) {
-        if (k.matmul[n->id] && qc_centre_product_of(&p, g, k.matmul[n->id]))
-            build_add(&k, &p, n, st);
-        else if (products[n->id] && centre[n->inputs[0]] && qc_centre_product_of(&p, g, n->id))
+        if (k.matmul[n->id] && qc_centre_product_of(&p, g, k.matmul[n->id])) {
+            const struct qc_node *product = &g->nodes[k.matmul[n->id]];
+            const int at = addend_of(g, n, p.outputs);
+            qc_id inputs[2];
+            inputs[at] = build_bias(&k, &p, n->inputs[at], centre[product->inputs[0]], st);
+            inputs[1 - at] = r.map[product->outputs];
+            const struct qc_node_def def = {.inputs = inputs};
+            r.map[n->outputs] = qc_graph_add_like(r.to, g, n, &def, st);
+        } else if (products[n->id] && centre[n->inputs[0]] && qc_centre_product_of(&p, g, n->id))
             build_product(&k, &p, n, st);
         else
             qc_rebuild_node(&r, n->id, st);

@@ -72,46 +72,11 @@ static bool reshape(struct qc_channel_layout *out, const struct qc_channel_layou
     return true;
 }
 
-static bool transpose(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_node *n,
-                      int rank)
-{
-    const int64_t *perm;
-    const bool given = qc_attr_ints(n, "perm", &perm) == (size_t)rank;
-    for (int a = 0; a < rank; a++) out->stride[a] = in->stride[given ? perm[a] : rank - 1 - a];
-    return true;
-}
-
-static bool slice(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g,
-                  const struct qc_node *n, int rank)
-{
-    struct qc_status unknown = QC_STATUS_INIT;
-    struct qc_slice s;
-    if (!qc_slice_of(&s, g, n, &unknown)) return false;
-    for (int a = 0; a < rank; a++) {
-        out->offset += in->stride[a] * s.start[a];
-        out->stride[a] = in->stride[a] * s.step[a];
-    }
-    return true;
-}
-
 /* Returns the axis attribute of a node, which was checked when the node was made. */
 static int node_axis(const struct qc_node *n, int rank)
 {
     const int64_t axis = qc_attr_int(n, "axis", 0);
     return (int)(axis < 0 ? axis + rank : axis);
-}
-
-static bool split(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g,
-                  const struct qc_node *n, int rank, unsigned output)
-{
-    const int axis = node_axis(n, rank);
-    for (int a = 0; a < rank; a++) out->stride[a] = in->stride[a];
-    for (unsigned k = 0; in->stride[axis] && k < output; k++) {
-        const int64_t size = g->values[n->outputs + k].type.shape.dim[axis];
-        if (size == QC_FREE) return false;
-        out->offset += in->stride[axis] * size;
-    }
-    return true;
 }
 
 static bool gather(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g,
@@ -147,9 +112,32 @@ static bool through(struct qc_channel_layout *out, const struct qc_channel_layou
 {
     const struct qc_shape *s = &g->values[n->inputs[data]].type.shape,
                           *result = &g->values[n->outputs + output].type.shape;
-    if (n->op == QC_OP_Transpose) return transpose(out, in, n, s->rank);
-    if (n->op == QC_OP_Slice) return slice(out, in, g, n, s->rank);
-    if (n->op == QC_OP_Split) return split(out, in, g, n, s->rank, output);
+    if (n->op == QC_OP_Transpose) {
+        const int64_t *perm;
+        const bool given = qc_attr_ints(n, "perm", &perm) == (size_t)s->rank;
+        for (int a = 0; a < s->rank; a++) out->stride[a] = in->stride[given ? perm[a] : s->rank - 1 - a];
+        return true;
+    }
+    if (n->op == QC_OP_Slice) {
+        struct qc_status unknown = QC_STATUS_INIT;
+        struct qc_slice slice;
+        if (!qc_slice_of(&slice, g, n, &unknown)) return false;
+        for (int a = 0; a < s->rank; a++) {
+            out->offset += in->stride[a] * slice.start[a];
+            out->stride[a] = in->stride[a] * slice.step[a];
+        }
+        return true;
+    }
+    if (n->op == QC_OP_Split) {
+        const int axis = node_axis(n, s->rank);
+        for (int a = 0; a < s->rank; a++) out->stride[a] = in->stride[a];
+        for (unsigned k = 0; in->stride[axis] && k < output; k++) {
+            const int64_t size = g->values[n->outputs + k].type.shape.dim[axis];
+            if (size == QC_FREE) return false;
+            out->offset += in->stride[axis] * size;
+        }
+        return true;
+    }
     if (n->op == QC_OP_Gather) return data == 0 && gather(out, in, g, n, s);
     if (n->op == QC_OP_MatMul) return matmul(out, in, s, result, data);
     return qc_layout_moves(n->op) && reshape(out, in, s, result);
@@ -222,27 +210,6 @@ static int read(const struct qc_graph *g, const struct qc_node *n)
     return n->op == QC_OP_Reshape || n->op == QC_OP_Flatten ? NONE : made(g, n);
 }
 
-/* Reductions: the position of a kept axis after the reduced axes in front of it are gone. */
-static int reduced(const struct qc_graph *g, const struct qc_node *n, int in)
-{
-    const int64_t *axes;
-    const size_t count = qc_attr_ints(n, "axes", &axes);
-    const int rank = g->values[n->inputs[0]].type.shape.rank;
-    int out = in;
-    if (!count) return NONE;
-    for (size_t i = 0; i < count; i++) {
-        const int axis = (int)(axes[i] < 0 ? axes[i] + rank : axes[i]);
-        if (axis == in) return NONE;
-        if (axis < in && !qc_attr_int(n, "keepdims", 1)) out--;
-    }
-    return out;
-}
-
-static bool reduces(enum qc_op op)
-{
-    return op == QC_OP_ReduceMean || op == QC_OP_ReduceSum || op == QC_OP_ReduceMax || op == QC_OP_ReduceMin;
-}
-
 int qc_channel_axis_through(int64_t *first, const struct qc_graph *g, const struct qc_node *n, unsigned data,
                             unsigned output, int in)
 {
@@ -258,7 +225,21 @@ int qc_channel_axis_through(int64_t *first, const struct qc_graph *g, const stru
         *first = to.offset;
         return qc_layout_axis(&to, y->rank);
     }
-    if (reduces(n->op)) return data ? NONE : reduced(g, n, in);
+    if (n->op == QC_OP_ReduceMean || n->op == QC_OP_ReduceSum || n->op == QC_OP_ReduceMax || n->op == QC_OP_ReduceMin) {
+        if (data) return NONE;
+        /* The position of a kept axis after the reduced axes in front of it are gone. */
+        const int64_t *axes;
+        const size_t count = qc_attr_ints(n, "axes", &axes);
+        const int rank = g->values[n->inputs[0]].type.shape.rank;
+        int out = in;
+        if (!count) return NONE;
+        for (size_t i = 0; i < count; i++) {
+            const int at = (int)(axes[i] < 0 ? axes[i] + rank : axes[i]);
+            if (at == in) return NONE;
+            if (at < in && !qc_attr_int(n, "keepdims", 1)) out--;
+        }
+        return out;
+    }
     if (n->op == QC_OP_DepthToSpace || n->op == QC_OP_SpaceToDepth || x->rank != y->rank) return NONE;
     if (n->op == QC_OP_Concat) {
         const int64_t given = qc_attr_int(n, "axis", 0);
@@ -294,8 +275,12 @@ static int back(const struct qc_graph *g, const struct qc_node *n, unsigned data
     return NONE;
 }
 
-static void backward(int *axes, const struct qc_graph *g)
+bool qc_channel_axes(int **out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
+    int *axes = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
+    if (!axes) return false;
+    for (qc_id v = 0; v <= g->value_count; v++) axes[v] = NONE;
+    forward(axes, g);
     QC_EACH_NODE_BACK(n, g)
         for (unsigned i = 0; i < n->input_count; i++) {
             const qc_id v = n->inputs[i];
@@ -304,15 +289,6 @@ static void backward(int *axes, const struct qc_graph *g)
             for (unsigned k = 0; axes[v] == NONE && k < n->output_count; k++)
                 if (axes[n->outputs + k] != NONE) axes[v] = back(g, n, i, k, axes[n->outputs + k]);
         }
-}
-
-bool qc_channel_axes(int **out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
-{
-    int *axes = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
-    if (!axes) return false;
-    for (qc_id v = 0; v <= g->value_count; v++) axes[v] = NONE;
-    forward(axes, g);
-    backward(axes, g);
     forward(axes, g);
     /* The channels of a cache are its heads. */
     struct qc_uses uses;

@@ -213,41 +213,6 @@ static void find_role(struct qc_channels *c, const struct qc_node *n, const uint
     for (unsigned i = 0; role == QC_CHANNELS_STOP && i < n->input_count; i++) hold(c, n->inputs[i]);
 }
 
-/* Runs backwards, so that the lists are in topological order. */
-static void list_nodes(struct qc_channels *c)
-{
-    QC_EACH_NODE_BACK(n, c->graph) {
-        const enum qc_channel_role role = c->role[n->id];
-        const bool weighs = role == QC_CHANNELS_LAYER || role == QC_CHANNELS_GAIN;
-        if (weighs || role == QC_CHANNELS_SHIFT || role == QC_CHANNELS_NORM) {
-            c->next_maker[n->id] = c->first_maker[c->group[n->outputs]];
-            c->first_maker[c->group[n->outputs]] = n->id;
-        }
-        if (!weighs) continue;
-        const qc_id from = c->group[n->inputs[c->data[n->id]]];
-        c->next_reader[n->id] = c->first_reader[from];
-        c->first_reader[from] = n->id;
-    }
-}
-
-/* Fixes a group that no node makes, and holds each channel that no layer reads. */
-static void settle_group(struct qc_channels *c, qc_id group, struct qc_status *st)
-{
-    struct qc_channel_group *q = &c->groups[group];
-    const qc_id maker = c->first_maker[group];
-    bool *read = QC_NEW_ARRAY(c->arena, bool, q->count, st);
-    if (!read) return;
-    for (qc_id id = c->first_reader[group]; id; id = c->next_reader[id]) {
-        const qc_id x = c->graph->nodes[id].inputs[c->data[id]];
-        if (c->role[id] == QC_CHANNELS_LAYER) qc_layout_mark(read, &c->layout[x], &c->graph->values[x].type.shape);
-    }
-    q->fixed = true;
-    for (int64_t i = 0; i < q->count; i++) {
-        q->held[i] = q->held[i] || !read[i] || !maker || c->role[maker] == QC_CHANNELS_SHIFT;
-        q->fixed = q->fixed && q->held[i];
-    }
-}
-
 bool qc_channels_find(struct qc_channels *c, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     *c = (struct qc_channels){.arena = a, .graph = g};
@@ -266,9 +231,37 @@ bool qc_channels_find(struct qc_channels *c, const struct qc_graph *g, struct qc
     QC_EACH_NODE(n, g) find_role(c, n, uses, st);
     for (size_t i = 0; i < g->input_count; i++) hold(c, g->inputs[i].value);
     for (size_t i = 0; i < g->output_count; i++) hold(c, g->outputs[i].value);
-    list_nodes(c);
+    /* Backwards, so that the lists are in topological order. */
+    QC_EACH_NODE_BACK(n, g) {
+        const enum qc_channel_role role = c->role[n->id];
+        const bool weighs = role == QC_CHANNELS_LAYER || role == QC_CHANNELS_GAIN;
+        if (weighs || role == QC_CHANNELS_SHIFT || role == QC_CHANNELS_NORM) {
+            c->next_maker[n->id] = c->first_maker[c->group[n->outputs]];
+            c->first_maker[c->group[n->outputs]] = n->id;
+        }
+        if (!weighs) continue;
+        const qc_id from = c->group[n->inputs[c->data[n->id]]];
+        c->next_reader[n->id] = c->first_reader[from];
+        c->first_reader[from] = n->id;
+    }
+    /* Fix groups that no node makes, and hold each channel that no layer reads. */
     for (qc_id v = 1; v <= g->value_count; v++)
-        if (c->group[v] == v) settle_group(c, v, st);
+        if (c->group[v] == v) {
+            struct qc_channel_group *q = &c->groups[v];
+            const qc_id maker = c->first_maker[v];
+            bool *read = QC_NEW_ARRAY(c->arena, bool, q->count, st);
+            if (!read) return false;
+            for (qc_id id = c->first_reader[v]; id; id = c->next_reader[id]) {
+                const qc_id x = c->graph->nodes[id].inputs[c->data[id]];
+                if (c->role[id] == QC_CHANNELS_LAYER)
+                    qc_layout_mark(read, &c->layout[x], &c->graph->values[x].type.shape);
+            }
+            q->fixed = true;
+            for (int64_t i = 0; i < q->count; i++) {
+                q->held[i] = q->held[i] || !read[i] || !maker || c->role[maker] == QC_CHANNELS_SHIFT;
+                q->fixed = q->fixed && q->held[i];
+            }
+        }
     return st->code == QC_OK;
 }
 
@@ -291,37 +284,6 @@ static double largest(const double *x, int64_t n)
     double top = 0;
     for (int64_t i = 0; i < n; i++) top = fmax(top, x[i]);
     return top;
-}
-
-/* Adds the rows of a weight that makes the group. */
-static void add_rows(struct solver *s, qc_id id)
-{
-    const struct qc_node *n = &s->c->graph->nodes[id];
-    const double *in = qc_channel_scales(s->c, n->inputs[0]), *out = qc_channel_scales(s->c, n->outputs);
-    const struct qc_layer_weight *w = &s->c->weights[id];
-    for (int64_t o = 0; o < w->outputs; o++)
-        for (int64_t i = 0; i < w->inputs; i++)
-            s->made[o] =
-                fmax(s->made[o], (double)w->magnitude[o * w->inputs + i] * in[qc_weight_channel(w, o, i)] / out[o]);
-}
-
-/* Adds the columns of a weight that reads the group, relative to the largest. */
-static void add_columns(struct solver *s, qc_id id)
-{
-    const struct qc_node *n = &s->c->graph->nodes[id];
-    const double *in = qc_channel_scales(s->c, n->inputs[0]), *out = qc_channel_scales(s->c, n->outputs);
-    const struct qc_layer_weight *w = &s->c->weights[id];
-    const int64_t channels = w->inputs * w->conv_groups;
-    memset(s->column, 0, (size_t)channels * sizeof *s->column);
-    for (int64_t o = 0; o < w->outputs; o++)
-        for (int64_t i = 0; i < w->inputs; i++) {
-            const int64_t channel = qc_weight_channel(w, o, i);
-            s->column[channel] =
-                fmax(s->column[channel], (double)w->magnitude[o * w->inputs + i] * in[channel] / out[o]);
-        }
-    const double top = largest(s->column, channels);
-    double *read = s->read + s->c->layout[n->inputs[0]].offset;
-    for (int64_t i = 0; top > 0 && i < channels; i++) read[i] = fmax(read[i], s->column[i] / top);
 }
 
 /* Adds the magnitudes of a bias, a shift or a gain of value v, divided by the current scales, to sum. */
@@ -348,7 +310,12 @@ static bool find_made(struct solver *s, qc_id group)
         const struct qc_node *n = &c->graph->nodes[id];
         const qc_id operand = n->inputs[1 - (c->data[id] & 1)];
         if (c->role[id] == QC_CHANNELS_LAYER) {
-            add_rows(s, id);
+            const double *in = qc_channel_scales(c, n->inputs[0]), *out = qc_channel_scales(c, n->outputs);
+            const struct qc_layer_weight *w = &c->weights[id];
+            for (int64_t o = 0; o < w->outputs; o++)
+                for (int64_t i = 0; i < w->inputs; i++)
+                    s->made[o] = fmax(s->made[o], (double)w->magnitude[o * w->inputs + i] *
+                                                      in[qc_weight_channel(w, o, i)] / out[o]);
             if (n->input_count > 2) add_magnitudes(s->shift, c, n->outputs, qc_constant_of(c->graph, n->inputs[2]), 1);
         } else if (c->role[id] == QC_CHANNELS_GAIN) {
             add_magnitudes(s->made, c, n->outputs, qc_constant_of(c->graph, operand), DEVIATIONS);
@@ -374,7 +341,20 @@ static double step(struct solver *s, qc_id group)
     memset(s->read, 0, (size_t)q->count * sizeof *s->read);
     for (qc_id id = c->first_reader[group]; id; id = c->next_reader[id]) {
         if (c->role[id] != QC_CHANNELS_LAYER) continue;
-        add_columns(s, id);
+        const struct qc_node *n = &c->graph->nodes[id];
+        const double *in = qc_channel_scales(c, n->inputs[0]), *out = qc_channel_scales(c, n->outputs);
+        const struct qc_layer_weight *w = &c->weights[id];
+        const int64_t channels = w->inputs * w->conv_groups;
+        memset(s->column, 0, (size_t)channels * sizeof *s->column);
+        for (int64_t o = 0; o < w->outputs; o++)
+            for (int64_t i = 0; i < w->inputs; i++) {
+                const int64_t channel = qc_weight_channel(w, o, i);
+                s->column[channel] =
+                    fmax(s->column[channel], (double)w->magnitude[o * w->inputs + i] * in[channel] / out[o]);
+            }
+        const double top = largest(s->column, channels); /* columns count relative to it */
+        double *read = s->read + c->layout[n->inputs[0]].offset;
+        for (int64_t i = 0; top > 0 && i < channels; i++) read[i] = fmax(read[i], s->column[i] / top);
         weighed = true;
     }
     for (int64_t i = 0; weighed && i < q->count; i++) {
@@ -384,34 +364,6 @@ static double step(struct solver *s, qc_id group)
         change = fmax(change, fmax(factor, 1 / factor));
     }
     return change;
-}
-
-/* Chooses the scales of all groups that are not fixed. Each step divides a channel by sqrt(made / read), its shares in
-   the weights that make and that read the group (Nagel et al. 2019, eq. 11), until no scale changes by more than 1 %.
-   Results of a LayerNormalization are not scaled: constants alone do not tell how large its channels are. Fails if
-   memory is out. */
-static bool channels_solve(struct qc_channels *c, struct qc_status *st)
-{
-    struct solver s = {.c = c};
-    const struct qc_graph *g = c->graph;
-    int64_t widest = 0;
-    double change = 2 * SETTLED;
-    for (qc_id v = 1; v <= g->value_count; v++)
-        if (c->group[v] == v && c->groups[v].count > widest) widest = c->groups[v].count;
-    s.made = QC_NEW_ARRAY(c->arena, double, widest, st);
-    s.shift = QC_NEW_ARRAY(c->arena, double, widest, st);
-    s.read = QC_NEW_ARRAY(c->arena, double, widest, st);
-    s.column = QC_NEW_ARRAY(c->arena, double, widest, st);
-    if (st->code != QC_OK) return false;
-    for (int k = 0; k < SWEEPS && change > SETTLED; k++) {
-        change = 1;
-        for (qc_id i = 1; i <= g->value_count; i++) {
-            const qc_id v = k % 2 ? (qc_id)g->value_count + 1 - i
-                                  : i; /* alternating directions: a change at one end reaches the other in one sweep */
-            if (c->group[v] == v && !c->groups[v].fixed) change = fmax(change, step(&s, v));
-        }
-    }
-    return true;
 }
 
 struct building {
@@ -565,5 +517,26 @@ bool qc_equalize(struct qc_graph **out, struct qc_equalized *info, const struct 
     struct qc_channels c;
     if (!qc_channels_find(&c, g, a, st)) return false;
     if (extent == QC_EQUALIZE_FREE) qc_channels_leave_clips(&c);
-    return channels_solve(&c, st) && qc_channels_apply(out, info, &c, st);
+    /* Choose the scales of all groups that are not fixed. Each step divides a channel by sqrt(made / read), its shares
+       in the weights that make and that read the group (Nagel et al. 2019, eq. 11), until no scale changes by more than
+       1 %. Results of a LayerNormalization are not scaled: constants alone do not tell how large its channels are. */
+    struct solver s = {.c = &c};
+    int64_t widest = 0;
+    double change = 2 * SETTLED;
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (c.group[v] == v && c.groups[v].count > widest) widest = c.groups[v].count;
+    s.made = QC_NEW_ARRAY(a, double, widest, st);
+    s.shift = QC_NEW_ARRAY(a, double, widest, st);
+    s.read = QC_NEW_ARRAY(a, double, widest, st);
+    s.column = QC_NEW_ARRAY(a, double, widest, st);
+    if (st->code != QC_OK) return false;
+    for (int k = 0; k < SWEEPS && change > SETTLED; k++) {
+        change = 1;
+        for (qc_id i = 1; i <= g->value_count; i++) {
+            const qc_id v = k % 2 ? (qc_id)g->value_count + 1 - i
+                                  : i; /* alternating directions: a change at one end reaches the other in one sweep */
+            if (c.group[v] == v && !c.groups[v].fixed) change = fmax(change, step(&s, v));
+        }
+    }
+    return qc_channels_apply(out, info, &c, st);
 }

@@ -93,13 +93,6 @@ static int join(uint8_t *out, int count, const uint8_t *letters, int more)
     return count + more;
 }
 
-/* All dimensions of the result but the columns, as MatMul has them: the last row after the batch. */
-static int join_rows(uint8_t *out, const struct equation *e)
-{
-    const int last = e->row_count ? 1 : 0, front = join(out, 0, e->rows, e->row_count - last);
-    return join(out, join(out, front, e->batch, e->batch_count), e->rows + e->row_count - last, last);
-}
-
 /* *call: the function for an Einsum of an activation and a constant, with the constant second; op NULL if none. */
 static bool describe_einsum(struct qc_call *call, const struct qc_graph *g, const struct qc_node *n, qc_id *inputs,
                             struct qc_arena *a, struct qc_status *st)
@@ -142,7 +135,9 @@ static bool describe_einsum(struct qc_call *call, const struct qc_graph *g, cons
     }
     attrs[call->attr_count++] = QC_INT("batch", e.batch_count);
     attrs[call->attr_count++] = QC_INT("rows", e.row_count);
-    const int outer = join_rows(to, &e);
+    /* All dimensions of the result but the columns, as MatMul has them: the last row after the batch. */
+    const int last = e.row_count ? 1 : 0, ahead = join(to, 0, e.rows, e.row_count - last);
+    const int outer = join(to, join(to, ahead, e.batch, e.batch_count), e.rows + e.row_count - last, last);
     count = join(to, outer, e.summed, e.summed_count);
     add_turn(call, attrs, "turn_x", e.x, count, to, a, st);
     count = join(to, outer, e.columns, e.column_count);

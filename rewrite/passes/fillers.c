@@ -83,13 +83,6 @@ static bool fills(const struct qc_graph *g, const struct qc_node *n, const bool 
     return qc_pads_with_value(g, n);
 }
 
-/* Returns true if the results hold the elements of the inputs, perhaps after a function of each. */
-static bool passes_on(const struct qc_node *n)
-{
-    return moves(n) || qc_is_extreme(n->op) || qc_op_info(n->op)->unary || scatters(n) || is_sum(n) ||
-           n->op == QC_OP_Where || n->op == QC_OP_Mul || n->op == QC_OP_Cast;
-}
-
 bool *qc_read_by_extremes(const struct qc_graph *g, const qc_id *class_of, struct qc_arena *a, struct qc_status *st)
 {
     bool *filled = QC_NEW_ARRAY(a, bool, g->value_count + 1, st),
@@ -102,7 +95,10 @@ bool *qc_read_by_extremes(const struct qc_graph *g, const qc_id *class_of, struc
         const bool copies =
             n->op == QC_OP_ConstantOfShape || (moves(n) && n->op != QC_OP_Concat && filler[n->inputs[0]]);
         bool is = fills(g, n, filler);
-        for (unsigned i = 0; passes_on(n) && i < n->input_count; i++) is = is || filled[n->inputs[i]];
+        /* The results hold the elements of the inputs, perhaps after a function of each. */
+        const bool passes_on = moves(n) || qc_is_extreme(n->op) || qc_op_info(n->op)->unary || scatters(n) ||
+                               is_sum(n) || n->op == QC_OP_Where || n->op == QC_OP_Mul || n->op == QC_OP_Cast;
+        for (unsigned i = 0; passes_on && i < n->input_count; i++) is = is || filled[n->inputs[i]];
         for (unsigned k = 0; k < n->output_count; k++) {
             filled[n->outputs + k] = is;
             filler[n->outputs + k] = copies;

@@ -82,17 +82,6 @@ static const char *name_of(const struct qc_rebuild *r, const struct qc_node *n, 
     return first ? r->to->values[first].name : r->from->values[n->inputs[0]].name;
 }
 
-/* Returns the bytes of the constants that a node of constants computes its results from. */
-static size_t bytes_read(const struct qc_graph *g, const struct qc_node *n)
-{
-    size_t sum = 0;
-    for (unsigned i = 0; i < n->input_count; i++) {
-        const struct qc_tensor *t = n->inputs[i] ? qc_constant_of(g, n->inputs[i]) : NULL;
-        if (t && !qc_add_size(&sum, sum, t->made_from ? t->made_from : t->bytes)) return SIZE_MAX;
-    }
-    return sum;
-}
-
 static void fold(struct qc_rebuild *r, const struct qc_node *n, qc_eval_fn *eval, struct qc_folding *left,
                  struct qc_status *st)
 {
@@ -106,7 +95,12 @@ static void fold(struct qc_rebuild *r, const struct qc_node *n, qc_eval_fn *eval
         results[0] = measure(n, shape_of(r, n->inputs[0]), &r->to->values[first].type.shape, st);
     else
         eval(results, r->to, r->to->values[first].node, st);
-    const size_t made_from = bytes_read(r->to, qc_node_of(r->to, first));
+    const struct qc_node *made = qc_node_of(r->to, first);
+    size_t made_from = 0; /* bytes of the constants that it is computed from */
+    for (unsigned i = 0; i < made->input_count; i++) {
+        const struct qc_tensor *t = made->inputs[i] ? qc_constant_of(r->to, made->inputs[i]) : NULL;
+        if (t) made_from = qc_sum_at_most(made_from, t->made_from ? t->made_from : t->bytes);
+    }
     for (unsigned k = 0; st->code == QC_OK && k < n->output_count; k++) {
         results[k]->made_from = made_from;
         const qc_id v = r->map[n->outputs + k] = qc_graph_add_constant(r->to, NULL, results[k], st);

@@ -76,21 +76,6 @@ static bool find_large(bool *large, const struct qc_graph *g)
     return g->value_count && memchr(large + 1, true, g->value_count);
 }
 
-static void unfold_all(struct qc_rebuild *r, const bool *large, const struct computed *c,
-                       const struct qc_index *by_hash, struct qc_status *st)
-{
-    const struct qc_graph *g = r->from;
-    QC_FREED qc_id *map = calloc(c->source->value_count + 1, sizeof *map);
-    struct qc_rebuild recipe = {.from = c->source, .to = r->to, .map = map}; /* nodes of the source, copied to r->to */
-    if (!map) qc_fail_memory(st, (c->source->value_count + 1) * sizeof *map);
-    for (qc_id v = 1; map && v <= g->value_count; v++) {
-        const qc_id from = large[v] ? smaller_source(c, by_hash, g->values[v].constant) : 0;
-        if (!from) continue;
-        r->map[v] = qc_rebuild_value(&recipe, from, st);
-        qc_graph_name_value(r->to, r->map[v], g->values[v].name, st);
-    }
-}
-
 /* Returns the numbers in float16; NULL if they need more bits, or memory is out. */
 static struct qc_tensor *in_halves(const struct qc_tensor *t, struct qc_status *st)
 {
@@ -101,22 +86,6 @@ static struct qc_tensor *in_halves(const struct qc_tensor *t, struct qc_status *
     struct qc_tensor *out = qc_tensor_new(QC_F16, &t->shape, st);
     for (size_t i = 0; out && i < t->count; i++) ((uint16_t *)out->data)[i] = qc_float_to_half(x[i]);
     return out;
-}
-
-static void halve_all(struct qc_rebuild *r, const bool *large, struct qc_status *st)
-{
-    const struct qc_graph *g = r->from;
-    for (qc_id v = 1; v <= g->value_count; v++) {
-        const char *name = g->values[v].name;
-        struct qc_tensor *t = large[v] && !r->map[v] ? in_halves(g->values[v].constant, st) : NULL;
-        if (!t) continue;
-        const char *half = name ? qc_arena_printf(r->to->arena, st, "%s_float16", name) : NULL;
-        const qc_id in = qc_graph_add_made_constant(r->to, half, t, st);
-        r->map[v] = qc_graph_add(r->to,
-                                 QC_NODE(QC_OP_Cast, QC_INPUTS(in), QC_ATTRS(QC_INT("to", qc_dtype_info(QC_F32)->onnx)),
-                                         QC_RESULT(name), .name = name),
-                                 st);
-    }
 }
 
 bool qc_unfold_constants(struct qc_graph **g, const struct qc_graph *source, qc_eval_fn *eval, struct qc_status *st)
@@ -130,8 +99,27 @@ bool qc_unfold_constants(struct qc_graph **g, const struct qc_graph *source, qc_
     if (!find_large(large, *g)) return true;
     if (count_bytes(&c, st) && qc_fold_values(&c.folded, source, eval, st) && find_computed(&c, &by_hash, st) &&
         qc_rebuild_begin(&r, *g, st)) {
-        unfold_all(&r, large, &c, &by_hash, st);
-        halve_all(&r, large, st);
+        QC_FREED qc_id *map = calloc(source->value_count + 1, sizeof *map);
+        struct qc_rebuild recipe = {.from = source, .to = r.to, .map = map}; /* nodes of the source, copied to r.to */
+        if (!map) qc_fail_memory(st, (source->value_count + 1) * sizeof *map);
+        for (qc_id v = 1; map && v <= r.from->value_count; v++) {
+            const qc_id from = large[v] ? smaller_source(&c, &by_hash, r.from->values[v].constant) : 0;
+            if (!from) continue;
+            r.map[v] = qc_rebuild_value(&recipe, from, st);
+            qc_graph_name_value(r.to, r.map[v], r.from->values[v].name, st);
+        }
+        for (qc_id v = 1; v <= r.from->value_count; v++) {
+            const char *name = r.from->values[v].name;
+            struct qc_tensor *t = large[v] && !r.map[v] ? in_halves(r.from->values[v].constant, st) : NULL;
+            if (!t) continue;
+            const char *half = name ? qc_arena_printf(r.to->arena, st, "%s_float16", name) : NULL;
+            const qc_id in = qc_graph_add_made_constant(r.to, half, t, st);
+            r.map[v] =
+                qc_graph_add(r.to,
+                             QC_NODE(QC_OP_Cast, QC_INPUTS(in), QC_ATTRS(QC_INT("to", qc_dtype_info(QC_F32)->onnx)),
+                                     QC_RESULT(name), .name = name),
+                             st);
+        }
         qc_rebuild_finish(&out, &r, st);
     }
     qc_rebuild_free(&c.folded);
