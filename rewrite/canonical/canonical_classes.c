@@ -188,17 +188,6 @@ bool qc_canon_turns(struct qc_canon *c, const struct qc_node *n, const struct qc
     return !q->result || ((qparams = qc_canon_port_qparams(c, &q->out, st)) && c->r.to->qparams_of[qparams].count == 1);
 }
 
-static void classify_qlinear(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
-                             struct qc_status *st)
-{
-    const bool turns = qc_canon_turns(c, n, q, st);
-    for (unsigned i = 0; i < q->operands; i++) {
-        const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
-        if (!qc_constant_of(c->g, p.value)) state(c, p.value, turns ? qc_canon_port_qparams(c, &p, st) : 0, 0);
-    }
-    if (is_integer(c, n->outputs)) state(c, n->outputs, turns ? qc_canon_port_qparams(c, &q->out, st) : 0, 0);
-}
-
 /* Returns KEEP, BOUND or JOIN if the op moves integers and so has an affine form, else NONE. */
 static enum qc_affine_behaviour moves(const struct qc_canon *c, const struct qc_node *n)
 {
@@ -292,9 +281,15 @@ bool qc_canon_classify(struct qc_canon *c, struct qc_status *st)
         struct qc_qlinear q;
         if (node->op == QC_OP_QuantizeLinear || node->op == QC_OP_DequantizeLinear)
             classify_linear(c, node, st);
-        else if (qc_qlinear_of(&q, node))
-            classify_qlinear(c, node, &q, st);
-        else
+        else if (qc_qlinear_of(&q, node)) {
+            const bool turns = qc_canon_turns(c, node, &q, st);
+            for (unsigned i = 0; i < q.operands; i++) {
+                const struct qc_qlinear_port p = qc_qlinear_operand(node, i);
+                if (!qc_constant_of(c->g, p.value)) state(c, p.value, turns ? qc_canon_port_qparams(c, &p, st) : 0, 0);
+            }
+            if (is_integer(c, node->outputs))
+                state(c, node->outputs, turns ? qc_canon_port_qparams(c, &q.out, st) : 0, 0);
+        } else
             classify_other(c, node);
     }
     if (st->code != QC_OK) return false;

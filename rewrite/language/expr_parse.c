@@ -137,24 +137,6 @@ static void parse_args(struct qc_expr *e, struct qc_rule_parser *p, const char *
     qc_lexer_expect(&p->x, close);
 }
 
-/* { name = EXPR, ... } */
-static void parse_attributes(struct qc_expr *e, struct qc_rule_parser *p)
-{
-    if (p->place == QC_PLACE_MATCH || is_ours(e) || !qc_lexer_take(&p->x, "{")) return;
-    e->attr_names = qc_lexer_new(&p->x, QC_RULE_ARGS, sizeof *e->attr_names);
-    e->attrs = qc_lexer_new(&p->x, QC_RULE_ARGS, sizeof *e->attrs);
-    do {
-        if (e->attr_count == QC_RULE_ARGS) qc_lexer_error(&p->x, p->x.token, "at most 12 attributes");
-        const char *name = qc_lexer_name(&p->x, "an attribute");
-        qc_lexer_expect(&p->x, "=");
-        struct qc_expr *value = qc_parse_expr(p);
-        if (p->x.st->code != QC_OK) return;
-        e->attr_names[e->attr_count] = name;
-        e->attrs[e->attr_count++] = value;
-    } while (qc_lexer_take(&p->x, ","));
-    qc_lexer_expect(&p->x, "}");
-}
-
 const char *qc_parse_operator(struct qc_rule_parser *p)
 {
     struct qc_lexer *x = &p->x;
@@ -191,14 +173,26 @@ void qc_parse_ops(enum qc_op **ops, unsigned *count, struct qc_rule_parser *p, c
     if (!add_ops(ops, count, p, qc_lexer_name(&p->x, "an op"))) qc_lexer_error(&p->x, at, expected);
 }
 
-/* Parses the rest of an op after its name or names: [?] arguments [{attributes}]. */
+/* Parses the rest of an op after its name or names: [?] arguments [{ name = EXPR, ... }]. */
 static struct qc_expr *finish_op(struct qc_expr *e, struct qc_rule_parser *p)
 {
     e->op = e->op_count ? e->ops[0] : e->op;
     e->optional = in_rule(p) && !is_ours(e) && qc_lexer_take(&p->x, "?");
     qc_lexer_expect(&p->x, "(");
     parse_args(e, p, ")", QC_RULE_ARGS);
-    parse_attributes(e, p);
+    if (p->place == QC_PLACE_MATCH || is_ours(e) || !qc_lexer_take(&p->x, "{")) return e;
+    e->attr_names = qc_lexer_new(&p->x, QC_RULE_ARGS, sizeof *e->attr_names);
+    e->attrs = qc_lexer_new(&p->x, QC_RULE_ARGS, sizeof *e->attrs);
+    do {
+        if (e->attr_count == QC_RULE_ARGS) qc_lexer_error(&p->x, p->x.token, "at most 12 attributes");
+        const char *name = qc_lexer_name(&p->x, "an attribute");
+        qc_lexer_expect(&p->x, "=");
+        struct qc_expr *value = qc_parse_expr(p);
+        if (p->x.st->code != QC_OK) return e;
+        e->attr_names[e->attr_count] = name;
+        e->attrs[e->attr_count++] = value;
+    } while (qc_lexer_take(&p->x, ","));
+    qc_lexer_expect(&p->x, "}");
     return e;
 }
 
