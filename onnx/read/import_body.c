@@ -87,17 +87,6 @@ static bool add_body_inputs(struct qc_importer *body, struct border *b, struct q
     return st->code == QC_OK;
 }
 
-static void add_constants(struct qc_importer *body, struct qc_importer *im, const struct qc_outer_names *o,
-                          struct qc_status *st)
-{
-    for (size_t k = 0; k < o->count; k++) {
-        struct qc_onnx_name *n = qc_import_find(body, o->names[k]);
-        if (!n || n->origin != QC_FROM_OUTSIDE || n->id) continue;
-        const struct qc_tensor *t = qc_import_name_constant(im, qc_import_resolve(im, o->names[k]), st);
-        n->constant = t ? qc_tensor_ref(t) : NULL;
-    }
-}
-
 static bool fill_body(struct qc_importer *body, struct qc_importer *im, const struct qc_outer_names *o,
                       struct border *b, struct qc_status *st)
 {
@@ -112,7 +101,12 @@ static bool fill_body(struct qc_importer *body, struct qc_importer *im, const st
     if (*im->readings > READINGS_MAX) return qc_fail(st, QC_UNSUPPORTED, "too many bodies within bodies");
     if (!qc_import_enter_names(body, o, st) || !qc_import_mark_live(body, st) || !add_body_inputs(body, b, st))
         return false;
-    add_constants(body, im, o, st);
+    for (size_t k = 0; k < o->count; k++) {
+        struct qc_onnx_name *n = qc_import_find(body, o->names[k]);
+        if (!n || n->origin != QC_FROM_OUTSIDE || n->id) continue;
+        const struct qc_tensor *t = qc_import_name_constant(im, qc_import_resolve(im, o->names[k]), st);
+        n->constant = t ? qc_tensor_ref(t) : NULL;
+    }
     if (st->code != QC_OK || !qc_import_nodes(body, st)) return false;
     for (size_t i = 0; i < p->n_output; i++) qc_import_add_output(body, p->output[i], st);
     return st->code == QC_OK;
@@ -174,10 +168,22 @@ static bool set_given(struct border *b, struct qc_node_import *w, enum qc_op op,
     return true;
 }
 
-static void set_captures(struct border *b, struct qc_node_import *w, struct qc_status *st)
+static bool set_border(struct border *b, struct qc_node_import *w, enum qc_op op, struct qc_status *st)
 {
     struct qc_importer *im = w->im;
     const struct qc_outer_names *o = &im->outer[index_of(im, w->proto)];
+    size_t inputs = w->input_count;
+    if (op == QC_OP_Loop && inputs < 2) inputs = 2;
+    const size_t room = inputs + o->count + QC_OPERANDS_EXTRA;
+    *b = (struct border){.given = op == QC_OP_If ? 0 : inputs,
+                         .states = op == QC_OP_Loop ? inputs - 2 : 0,
+                         .first_state = op == QC_OP_Loop ? 2 : 0,
+                         .before = op == QC_OP_Loop ? 1 : 0,
+                         .dtype = QC_NEW_ARRAY(im->arena, enum qc_dtype, room, st),
+                         .shape = QC_NEW_ARRAY(im->arena, struct qc_shape, room, st),
+                         .name = QC_NEW_ARRAY(im->arena, const char *, room, st),
+                         .operand = QC_NEW_ARRAY(im->arena, struct qc_operand, room, st)};
+    if (st->code != QC_OK || !set_given(b, w, op, st)) return false;
     for (size_t k = 0; k < o->count; k++) {
         struct qc_onnx_name *n = qc_import_resolve(im, o->names[k]);
         if (qc_import_name_constant(im, n, st) || st->code != QC_OK) continue;
@@ -188,24 +194,6 @@ static void set_captures(struct border *b, struct qc_node_import *w, struct qc_s
         b->operand[at] = (struct qc_operand){.id = id};
         b->name[b->captures++] = o->names[k];
     }
-}
-
-static bool set_border(struct border *b, struct qc_node_import *w, enum qc_op op, struct qc_status *st)
-{
-    const size_t outside = w->im->outer[index_of(w->im, w->proto)].count;
-    size_t inputs = w->input_count;
-    if (op == QC_OP_Loop && inputs < 2) inputs = 2;
-    const size_t room = inputs + outside + QC_OPERANDS_EXTRA;
-    *b = (struct border){.given = op == QC_OP_If ? 0 : inputs,
-                         .states = op == QC_OP_Loop ? inputs - 2 : 0,
-                         .first_state = op == QC_OP_Loop ? 2 : 0,
-                         .before = op == QC_OP_Loop ? 1 : 0,
-                         .dtype = QC_NEW_ARRAY(w->im->arena, enum qc_dtype, room, st),
-                         .shape = QC_NEW_ARRAY(w->im->arena, struct qc_shape, room, st),
-                         .name = QC_NEW_ARRAY(w->im->arena, const char *, room, st),
-                         .operand = QC_NEW_ARRAY(w->im->arena, struct qc_operand, room, st)};
-    if (st->code != QC_OK || !set_given(b, w, op, st)) return false;
-    set_captures(b, w, st);
     /* Captures follow the inputs of the ONNX node. */
     memmove(b->operand + inputs, b->operand + b->given, b->captures * sizeof *b->operand);
     memcpy(b->operand, w->inputs, w->input_count * sizeof *b->operand);
@@ -232,16 +220,6 @@ static bool settled(struct border *b, const struct qc_graph *body, bool last)
     return same;
 }
 
-/* Makes the shapes of states and captures less fixed: outer shapes may come from a run that never executes this body.
- */
-static void forget(struct border *b, int attempt)
-{
-    for (size_t i = b->first_state; i < b->given + b->captures; i++) {
-        for (int d = 0; d < b->shape[i].rank; d++) b->shape[i].dim[d] = QC_FREE;
-        if (attempt > 0 && i < b->given) b->shape[i] = QC_SHAPE_UNKNOWN;
-    }
-}
-
 static bool read_settled(struct qc_graph **out, struct qc_node_import *w, const char *attr, struct border *b,
                          struct qc_status *st)
 {
@@ -253,7 +231,12 @@ static bool read_settled(struct qc_graph **out, struct qc_node_import *w, const 
                 if (st->code == QC_OK) *st = own;
                 return false;
             }
-            forget(b, attempt);
+            /* Make the shapes of states and captures less fixed: outer shapes may come from a run that never executes
+               this body. */
+            for (size_t i = b->first_state; i < b->given + b->captures; i++) {
+                for (int d = 0; d < b->shape[i].rank; d++) b->shape[i].dim[d] = QC_FREE;
+                if (attempt > 0 && i < b->given) b->shape[i] = QC_SHAPE_UNKNOWN;
+            }
             continue;
         }
         if (settled(b, *out, attempt + 2 >= ATTEMPTS)) return true;

@@ -90,15 +90,21 @@ static void carry(struct qc_importer *im, size_t i, struct qc_carry how)
     }
 }
 
-/* *out: the k-th name that a node reads, including its subgraphs. Returns false after the last. */
+/* Returns the k-th name that a node reads: its inputs, then the outer names of its subgraphs; NULL after the last. */
+static const char *read_by(const struct qc_importer *im, size_t node, size_t k)
+{
+    const Onnx__NodeProto *p = im->proto->node[node];
+    const struct qc_outer_names *outer = &im->outer[node];
+    if (k < p->n_input) return p->input[k];
+    return k - p->n_input < outer->count ? outer->names[k - p->n_input] : NULL;
+}
+
+/* *out: that name; NULL if it is not known. Returns false after the last. */
 static bool reads(struct qc_onnx_name **out, const struct qc_importer *im, size_t i, size_t k)
 {
-    const Onnx__NodeProto *p = im->proto->node[i];
-    const struct qc_outer_names *outer = &im->outer[i];
-    if (k >= p->n_input + outer->count) return false;
-    const char *name = k < p->n_input ? p->input[k] : outer->names[k - p->n_input];
-    *out = *name ? qc_import_find(im, name) : NULL;
-    return true;
+    const char *name = read_by(im, i, k);
+    *out = name && *name ? qc_import_find(im, name) : NULL;
+    return name != NULL;
 }
 
 static const char *import_label(const Onnx__NodeProto *p);
@@ -142,19 +148,6 @@ static bool import_carry_unknown(bool *carried, struct qc_importer *im, size_t i
         first = import_label(im->proto->node[n->index]);
     }
     carry(im, i, (struct qc_carry){.detail = first});
-    return true;
-}
-
-/* Marks a node as carried if its import failed for `why` (QC_UNSUPPORTED), which is reset. */
-static bool import_carry_failed(struct qc_importer *im, size_t i, struct qc_status *why)
-{
-    const Onnx__NodeProto *p = im->proto->node[i];
-    const char *text = why->message, *behind = strncmp(text, "node '", 6) == 0 ? strstr(text, "): ") : NULL;
-    struct qc_status st = QC_STATUS_INIT;
-    const char *detail = qc_arena_strdup(im->arena, behind ? behind + 3 : text, &st);
-    *why = st;
-    if (!detail) return false;
-    carry(im, i, (struct qc_carry){.unknown = !is_constant(p), .detail = detail});
     return true;
 }
 
@@ -314,25 +307,19 @@ static bool bring_tensor(Onnx__TensorProto *t, const struct qc_importer *im, str
 }
 
 /* qc_proto_check bounds the nesting of messages and so the recursion. */
-static bool bring_graph(Onnx__GraphProto *g, const struct qc_importer *im, struct qc_status *st);
-
-static bool bring_node(Onnx__NodeProto *p, const struct qc_importer *im, struct qc_status *st)
-{
-    bool ok = true;
-    for (size_t i = 0; ok && i < p->n_attribute; i++) {
-        Onnx__AttributeProto *a = p->attribute[i];
-        ok = bring_tensor(a->t, im, st) && (!a->g || bring_graph(a->g, im, st));
-        for (size_t k = 0; ok && k < a->n_tensors; k++) ok = bring_tensor(a->tensors[k], im, st);
-        for (size_t k = 0; ok && k < a->n_graphs; k++) ok = bring_graph(a->graphs[k], im, st);
-    }
-    return ok || qc_where(st, "node '%.200s'", import_label(p));
-}
-
 static bool bring_graph(Onnx__GraphProto *g, const struct qc_importer *im, struct qc_status *st)
 {
     bool ok = true;
     for (size_t i = 0; ok && i < g->n_initializer; i++) ok = bring_tensor(g->initializer[i], im, st);
-    for (size_t i = 0; ok && i < g->n_node; i++) ok = bring_node(g->node[i], im, st);
+    for (size_t i = 0; ok && i < g->n_node; i++) {
+        for (size_t n = 0; ok && n < g->node[i]->n_attribute; n++) {
+            Onnx__AttributeProto *a = g->node[i]->attribute[n];
+            ok = bring_tensor(a->t, im, st) && (!a->g || bring_graph(a->g, im, st));
+            for (size_t k = 0; ok && k < a->n_tensors; k++) ok = bring_tensor(a->tensors[k], im, st);
+            for (size_t k = 0; ok && k < a->n_graphs; k++) ok = bring_graph(a->graphs[k], im, st);
+        }
+        if (!ok) qc_where(st, "node '%.200s'", import_label(g->node[i]));
+    }
     return ok;
 }
 
@@ -344,22 +331,6 @@ static bool pack(struct qc_carried *c, const Onnx__ModelProto *m, struct qc_stat
     c->size = onnx__model_proto__pack(m, bytes);
     c->bytes = bytes;
     return true;
-}
-
-/* Packs, adds external data to a copy, and packs again: the messages of the file must not be changed. */
-static bool pack_whole(struct reading *r, const Onnx__ModelProto *m, struct qc_status *st)
-{
-    ProtobufCMessage *own;
-    struct qc_arena *a = r->c->arena, *first = qc_arena_new();
-    r->c->arena = first;
-    bool ok = pack(r->c, m, st);
-    r->c->arena = a;
-    ok = ok && qc_proto_unpack(&own, &onnx__model_proto__descriptor, r->c->bytes, r->c->size, "a model", st);
-    qc_arena_free(first);
-    if (!ok) return false;
-    ok = bring_graph(((Onnx__ModelProto *)own)->graph, r->im, st) && pack(r->c, (Onnx__ModelProto *)own, st);
-    protobuf_c_message_free_unpacked(own, NULL);
-    return ok;
 }
 
 static bool write_message(struct reading *r, const Onnx__ModelProto *from, struct qc_status *st)
@@ -391,7 +362,18 @@ static bool write_message(struct reading *r, const Onnx__ModelProto *from, struc
     m.n_opset_import = from->n_opset_import;
     m.functions = from->functions;
     m.n_functions = from->n_functions;
-    return pack_whole(r, &m, st);
+    /* Pack, add external data to a copy, and pack again: the messages of the file must not be changed. */
+    ProtobufCMessage *own;
+    struct qc_arena *a = r->c->arena, *first = qc_arena_new();
+    r->c->arena = first;
+    bool ok = pack(r->c, &m, st);
+    r->c->arena = a;
+    ok = ok && qc_proto_unpack(&own, &onnx__model_proto__descriptor, r->c->bytes, r->c->size, "a model", st);
+    qc_arena_free(first);
+    if (!ok) return false;
+    ok = bring_graph(((Onnx__ModelProto *)own)->graph, im, st) && pack(r->c, (Onnx__ModelProto *)own, st);
+    protobuf_c_message_free_unpacked(own, NULL);
+    return ok;
 }
 
 static bool is_whole(const struct qc_importer *im)
@@ -493,33 +475,30 @@ struct frame {
     size_t node, next; /* next: index of the next input to follow */
 };
 
-/* Returns the k-th name that a node reads: its inputs, then the outer names of its subgraphs; NULL at the end. */
-static const char *read_by(const struct qc_importer *im, size_t node, size_t k)
-{
-    const Onnx__NodeProto *p = im->proto->node[node];
-    const struct qc_outer_names *outer = &im->outer[node];
-    if (k < p->n_input) return p->input[k];
-    return k - p->n_input < outer->count ? outer->names[k - p->n_input] : NULL;
-}
-
-/* A body is computed or carried as a whole with its node. */
-static bool bring_into_body(struct qc_importer *im, const Onnx__NodeProto *node, struct qc_status *st)
-{
-    const char *op = qc_import_op_name(im, node, st);
-    if (!op) return false;
-    if (!qc_import_op_known(im, op))
-        return qc_fail(st, QC_UNSUPPORTED, "node '%.200s': there is no operator %.80s here", import_label(node), op);
-    return qc_import_node(im, node, import_label(node), st);
-}
-
 static bool bring_in(struct qc_importer *im, size_t i, struct qc_status *st)
 {
     const Onnx__NodeProto *node = im->proto->node[i];
     bool carried;
-    if (im->depth) return bring_into_body(im, node, st);
+    if (im->depth) {
+        /* A body is computed or carried as a whole with its node. */
+        const char *op = qc_import_op_name(im, node, st);
+        if (!op) return false;
+        if (!qc_import_op_known(im, op))
+            return qc_fail(st, QC_UNSUPPORTED, "node '%.200s': there is no operator %.80s here", import_label(node),
+                           op);
+        return qc_import_node(im, node, import_label(node), st);
+    }
     if (!import_carry_unknown(&carried, im, i, st)) return false;
     if (carried || qc_import_node(im, node, import_label(node), st)) return true;
-    return st->code == QC_UNSUPPORTED && import_carry_failed(im, i, st);
+    if (st->code != QC_UNSUPPORTED) return false;
+    /* It is carried, and the status of its import is reset. */
+    const char *text = st->message, *behind = strncmp(text, "node '", 6) == 0 ? strstr(text, "): ") : NULL;
+    struct qc_status own = QC_STATUS_INIT;
+    const char *detail = qc_arena_strdup(im->arena, behind ? behind + 3 : text, &own);
+    *st = own;
+    if (!detail) return false;
+    carry(im, i, (struct qc_carry){.unknown = !is_constant(node), .detail = detail});
+    return true;
 }
 
 static bool import_from(struct qc_importer *im, size_t root, unsigned char *state, struct frame *stack, bool *moved,

@@ -185,21 +185,6 @@ static struct qc_node_opset *opset_slot(const struct qc_importer *im, const Onnx
     return &im->opset_of[i];
 }
 
-static bool note_opset(struct qc_importer *im, const Onnx__NodeProto *n, int opset, struct qc_status *st)
-{
-    if (2 * (im->opset_count + 1) > im->opset_slots) {
-        const size_t count = im->opset_slots;
-        const struct qc_node_opset *old = im->opset_of;
-        im->opset_slots = count ? 2 * count : 256;
-        if (!(im->opset_of = QC_NEW_ARRAY(im->arena, struct qc_node_opset, im->opset_slots, st))) return false;
-        for (size_t i = 0; i < count; i++)
-            if (old[i].node) *opset_slot(im, old[i].node) = old[i];
-    }
-    *opset_slot(im, n) = (struct qc_node_opset){.node = n, .opset = opset};
-    im->opset_count++;
-    return true;
-}
-
 int qc_import_opset_of(const struct qc_importer *im, const Onnx__NodeProto *n)
 {
     const struct qc_node_opset *s = im->opset_count ? opset_slot(im, n) : NULL;
@@ -388,8 +373,20 @@ static bool inline_node(struct list *out, struct inliner *x, const struct scope 
     if (st->code != QC_OK) return false;
     struct function *f = function_of(x, n, overload);
     if (f) return inline_call(out, x, s, f, n, st);
-    return push(out, x, n, st) &&
-           (!s->function || s->function->opset == x->im->opset || note_opset(x->im, n, s->function->opset, st));
+    if (!push(out, x, n, st)) return false;
+    if (!s->function || s->function->opset == x->im->opset) return true;
+    struct qc_importer *im = x->im; /* notes the opset */
+    if (2 * (im->opset_count + 1) > im->opset_slots) {
+        const size_t count = im->opset_slots;
+        const struct qc_node_opset *old = im->opset_of;
+        im->opset_slots = count ? 2 * count : 256;
+        if (!(im->opset_of = QC_NEW_ARRAY(im->arena, struct qc_node_opset, im->opset_slots, st))) return false;
+        for (size_t i = 0; i < count; i++)
+            if (old[i].node) *opset_slot(im, old[i].node) = old[i];
+    }
+    *opset_slot(im, n) = (struct qc_node_opset){.node = n, .opset = s->function->opset};
+    im->opset_count++;
+    return true;
 }
 
 static bool inline_nodes(struct list *out, struct inliner *x, const struct scope *s, Onnx__NodeProto **nodes,
@@ -411,12 +408,6 @@ static int opset_of(const Onnx__FunctionProto *f, int of_model)
     return of_model;
 }
 
-/* Returns true for a function of onnx/write/emit_node.c: an op of ours computes it. */
-static bool is_own(const Onnx__FunctionProto *f)
-{
-    return strcmp(domain_of(f->domain), "qcalib") == 0 && qc_number_format_named(qc_proto_text(f->name));
-}
-
 /* Numbers names from 1; the first of equal names wins. */
 static void number_names(struct qc_texts *out, char *const *names, size_t count, struct qc_arena *a,
                          struct qc_status *st)
@@ -430,7 +421,10 @@ static bool read_functions(struct inliner *x, const Onnx__ModelProto *m, struct 
     struct qc_arena *a = x->im->arena;
     if (!(x->functions = QC_NEW_ARRAY(a, struct function, m->n_functions, st))) return false;
     for (size_t i = 0; i < m->n_functions; i++) {
-        if (is_own(m->functions[i])) continue;
+        /* Functions of onnx/write/emit_node.c are ops here. */
+        if (strcmp(domain_of(m->functions[i]->domain), "qcalib") == 0 &&
+            qc_number_format_named(qc_proto_text(m->functions[i]->name)))
+            continue;
         struct function *f = &x->functions[x->function_count++];
         f->p = m->functions[i];
         f->opset = opset_of(f->p, x->im->opset);

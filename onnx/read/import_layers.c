@@ -6,18 +6,14 @@
 #include "graph/types/number_format.h"
 #include "onnx/read/importing.h"
 
-static bool same_ints(const struct qc_attr *a, const int64_t *v, size_t count)
-{
-    return a->count == count && (count == 0 || memcmp(a->ints, v, count * sizeof *v) == 0);
-}
-
 /* kernel_shape repeats the weight's shape. */
 static bool form_conv(struct qc_node_import *w, struct qc_status *st)
 {
     struct qc_shape s = qc_import_shape(w, strcmp(w->op, "QLinearConv") == 0 ? 3 : 1);
     const struct qc_attr *kernel = qc_import_attr(w, "kernel_shape");
     struct qc_attr dropped;
-    if (kernel && s.rank > 2 && qc_shape_fixed(&s) && same_ints(kernel, s.dim + 2, (size_t)s.rank - 2))
+    if (kernel && s.rank > 2 && qc_shape_fixed(&s) && kernel->count == (size_t)s.rank - 2 &&
+        memcmp(kernel->ints, s.dim + 2, kernel->count * sizeof *kernel->ints) == 0)
         qc_import_take_attr(&dropped, w, "kernel_shape");
     return qc_import_finish(w, qc_op_from_onnx(w->op), st);
 }

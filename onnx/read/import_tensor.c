@@ -403,28 +403,6 @@ static void import_take_raw(struct qc_tensor *t, const uint8_t *p)
     }
 }
 
-/* Reads integers of up to 16 bits and halves, which files widen to int32. */
-static bool take_int32(struct qc_tensor *t, const int32_t *v, struct qc_status *st)
-{
-    const struct qc_dtype_info *info = qc_dtype_info(t->dtype);
-    const int32_t lo = info->is_float ? 0 : info->lo, hi = !info->is_float  ? info->hi
-                                                           : info->bits > 8 ? UINT16_MAX
-                                                                            : UINT8_MAX;
-    for (size_t i = 0; i < t->count; i++) {
-        if (t->dtype != QC_BOOL && (v[i] < lo || v[i] > hi))
-            return qc_fail(st, QC_BAD_INPUT, "element %zu is %d, outside %s", i, v[i], info->name);
-        if (t->dtype == QC_I32)
-            ((int32_t *)t->data)[i] = v[i];
-        else if (t->dtype == QC_BOOL)
-            ((uint8_t *)t->data)[i] = v[i] != 0;
-        else if (info->size == 1)
-            ((uint8_t *)t->data)[i] = (uint8_t)v[i];
-        else
-            ((uint16_t *)t->data)[i] = (uint16_t)v[i];
-    }
-    return true;
-}
-
 static bool take_packed_int32(struct qc_tensor *t, const int32_t *v, size_t n, struct qc_status *st)
 {
     const size_t each = 8 / qc_dtype_info(t->dtype)->bits;
@@ -487,8 +465,26 @@ static bool take_stored(struct qc_tensor *t, const Onnx__TensorProto *p, struct 
         ((uint32_t *)t->data)[i] = (uint32_t)p->uint64_data[i];
     }
     if (t->dtype == QC_U32) return true;
-    return is_packed(t->dtype) ? take_packed_int32(t, p->int32_data, p->n_int32_data, st)
-                               : take_int32(t, p->int32_data, st);
+    if (is_packed(t->dtype)) return take_packed_int32(t, p->int32_data, p->n_int32_data, st);
+    /* Files widen integers of up to 16 bits and halves to int32. */
+    const int32_t *v = p->int32_data;
+    const struct qc_dtype_info *info = qc_dtype_info(t->dtype);
+    const int32_t lo = info->is_float ? 0 : info->lo, hi = !info->is_float  ? info->hi
+                                                           : info->bits > 8 ? UINT16_MAX
+                                                                            : UINT8_MAX;
+    for (size_t i = 0; i < t->count; i++) {
+        if (t->dtype != QC_BOOL && (v[i] < lo || v[i] > hi))
+            return qc_fail(st, QC_BAD_INPUT, "element %zu is %d, outside %s", i, v[i], info->name);
+        if (t->dtype == QC_I32)
+            ((int32_t *)t->data)[i] = v[i];
+        else if (t->dtype == QC_BOOL)
+            ((uint8_t *)t->data)[i] = v[i] != 0;
+        else if (info->size == 1)
+            ((uint8_t *)t->data)[i] = (uint8_t)v[i];
+        else
+            ((uint16_t *)t->data)[i] = (uint16_t)v[i];
+    }
+    return true;
 }
 
 /* *out: the tensor in the model's file; if it is not aligned there, in a temporary file; NULL if it belongs in

@@ -250,25 +250,6 @@ void qc_emit_mark_used(struct qc_emitter *e)
 
 /* --- The interface --- */
 
-static Onnx__TensorShapeProto *emit_shape(struct qc_emitter *e, const struct qc_shape *s, const char *const *symbols)
-{
-    QC_EMIT_NEW(p, e, Onnx__TensorShapeProto, onnx__tensor_shape_proto__init);
-    p->n_dim = (size_t)s->rank;
-    p->dim = QC_NEW_ARRAY(e->arena, Onnx__TensorShapeProto__Dimension *, s->rank, e->st);
-    for (int i = 0; p->dim && i < s->rank; i++) {
-        QC_EMIT_NEW(dim, e, Onnx__TensorShapeProto__Dimension, onnx__tensor_shape_proto__dimension__init);
-        p->dim[i] = dim;
-        if (s->dim[i] >= 0) {
-            dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-            dim->dim_value = s->dim[i];
-        } else if (symbols[i]) {
-            dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
-            dim->dim_param = qc_emit_text(symbols[i]);
-        }
-    }
-    return p;
-}
-
 static Onnx__ValueInfoProto *emit_port(struct qc_emitter *e, const struct qc_port *port)
 {
     const struct qc_type *type = &e->g->values[port->value].type;
@@ -282,7 +263,23 @@ static Onnx__ValueInfoProto *emit_port(struct qc_emitter *e, const struct qc_por
     tensor->has_elem_type = 1;
     tensor->elem_type = qc_dtype_info(type->dtype)->onnx;
     const struct qc_shape *shape = type->shape.rank < 0 && port->declared ? port->declared : &type->shape;
-    if (shape->rank >= 0) tensor->shape = emit_shape(e, shape, port->symbol);
+    if (shape->rank >= 0) {
+        QC_EMIT_NEW(dims, e, Onnx__TensorShapeProto, onnx__tensor_shape_proto__init);
+        dims->n_dim = (size_t)shape->rank;
+        dims->dim = QC_NEW_ARRAY(e->arena, Onnx__TensorShapeProto__Dimension *, shape->rank, e->st);
+        for (int i = 0; dims->dim && i < shape->rank; i++) {
+            QC_EMIT_NEW(dim, e, Onnx__TensorShapeProto__Dimension, onnx__tensor_shape_proto__dimension__init);
+            dims->dim[i] = dim;
+            if (shape->dim[i] >= 0) {
+                dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+                dim->dim_value = shape->dim[i];
+            } else if (port->symbol[i]) {
+                dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+                dim->dim_param = qc_emit_text(port->symbol[i]);
+            }
+        }
+        tensor->shape = dims;
+    }
     return p;
 }
 
@@ -330,20 +327,6 @@ void qc_emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_on
     p->initializer = (Onnx__TensorProto **)e->initializers.items;
 }
 
-/* Returns the entry of a port: {"type": T, "layout": "nhwc", "preprocess": .., "scale": .., "zero_point": ..}, of which
-   it has some. */
-static const char *port_text(struct qc_emitter *e, const struct qc_port *p)
-{
-    const char *type = qc_dtype_long_name(e->g->values[p->value].type.dtype), *image = "", *levels = "";
-    if (p->pixels)
-        image = qc_arena_printf(e->arena, e->st, "%s, \"preprocess\": \"%s\"",
-                                p->channels_last ? ", \"layout\": \"nhwc\"" : "", p->pixels);
-    if (p->scale > 0)
-        levels =
-            qc_arena_printf(e->arena, e->st, ", \"scale\": %.9g, \"zero_point\": %d", (double)p->scale, p->zero_point);
-    return image && levels ? qc_arena_printf(e->arena, e->st, "{\"type\": \"%s\"%s%s}", type, image, levels) : NULL;
-}
-
 /* Adds what --io-type made of inputs and outputs: "quantization:NAME". */
 static void emit_port_levels(Onnx__ModelProto *m, struct qc_emitter *e, const struct qc_port *ports, size_t count)
 {
@@ -351,7 +334,17 @@ static void emit_port_levels(Onnx__ModelProto *m, struct qc_emitter *e, const st
         const struct qc_port *p = &ports[i];
         if (!(p->scale > 0) && !p->pixels) continue;
         const char *key = qc_arena_printf(e->arena, e->st, "quantization:%s", p->name);
-        m->metadata_props[m->n_metadata_props++] = entry(e, key, port_text(e, p));
+        const char *type = qc_dtype_long_name(e->g->values[p->value].type.dtype), *image = "", *levels = "";
+        if (p->pixels)
+            image = qc_arena_printf(e->arena, e->st, "%s, \"preprocess\": \"%s\"",
+                                    p->channels_last ? ", \"layout\": \"nhwc\"" : "", p->pixels);
+        if (p->scale > 0)
+            levels = qc_arena_printf(e->arena, e->st, ", \"scale\": %.9g, \"zero_point\": %d", (double)p->scale,
+                                     p->zero_point);
+        m->metadata_props[m->n_metadata_props++] =
+            entry(e, key,
+                  image && levels ? qc_arena_printf(e->arena, e->st, "{\"type\": \"%s\"%s%s}", type, image, levels)
+                                  : NULL);
     }
 }
 

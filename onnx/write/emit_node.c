@@ -191,21 +191,6 @@ static void put_constants(struct qc_emitter *e, struct qc_emit_list *nodes, cons
     }
 }
 
-static void put_body(struct qc_emitter *e, struct qc_emit_list *nodes, const struct qc_number_format *f)
-{
-    const bool coded = f->scale == QC_SCALE_FLOAT8;
-    const char *const *parts[] = {begin,  coded ? of_row : of_block,
-                                  power,  coded ? codes : is_unit,
-                                  divide, rounding_of(f),
-                                  end};
-    put_constants(e, nodes, f);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        for (const char *const *line = parts[i]; *line; line++) {
-            struct qc_emit_list attrs = {.count = 0};
-            put_line(e, nodes, *line, &attrs);
-        }
-}
-
 /* Adds the function of a format to the model unless it is there. */
 static void put_function(struct qc_emitter *e, const struct qc_number_format *f)
 {
@@ -216,7 +201,17 @@ static void put_function(struct qc_emitter *e, const struct qc_number_format *f)
         if (strcmp(((Onnx__FunctionProto *)e->functions.items[i])->name, f->name) == 0) return;
     QC_EMIT_NEW(p, e, Onnx__FunctionProto, onnx__function_proto__init);
     Onnx__OperatorSetIdProto **opset = QC_NEW(e->arena, Onnx__OperatorSetIdProto *, e->st);
-    put_body(e, &nodes, f);
+    const bool coded = f->scale == QC_SCALE_FLOAT8;
+    const char *const *parts[] = {begin,  coded ? of_row : of_block,
+                                  power,  coded ? codes : is_unit,
+                                  divide, rounding_of(f),
+                                  end};
+    put_constants(e, &nodes, f);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        for (const char *const *line = parts[i]; *line; line++) {
+            struct qc_emit_list attrs = {.count = 0};
+            put_line(e, &nodes, *line, &attrs);
+        }
     qc_emit_domain(e, QC_EMIT_OWN_DOMAIN, 1);
     if (!opset || e->st->code != QC_OK) return;
     *opset = e->domains.items[0];
@@ -294,17 +289,6 @@ static void add_op_domain(struct qc_emitter *e, char *domain)
     qc_emit_append(e, &e->op_domains, domain);
 }
 
-/* Packs two or four elements of less than 8 bits into a byte, the first in the lowest bits. */
-static uint8_t *pack_node(struct qc_arena *a, const struct qc_tensor *t, struct qc_status *st)
-{
-    const unsigned bits = qc_dtype_info(t->dtype)->bits, each = 8 / bits, most = (1U << bits) - 1;
-    const uint8_t *p = t->data;
-    uint8_t *q = QC_NEW_ARRAY(a, uint8_t, t->count / each + 1, st);
-    for (size_t i = 0; q && i < t->count; i++)
-        q[i / each] = (uint8_t)(q[i / each] | (p[i] & most) << (i % each * bits));
-    return q;
-}
-
 Onnx__TensorProto *qc_emit_tensor(struct qc_emitter *e, const char *name, const struct qc_tensor *t)
 {
     QC_EMIT_NEW(p, e, Onnx__TensorProto, onnx__tensor_proto__init);
@@ -318,8 +302,13 @@ Onnx__TensorProto *qc_emit_tensor(struct qc_emitter *e, const char *name, const 
     p->raw_data.data = t->data;
     const unsigned bits = qc_dtype_info(t->dtype)->bits;
     if (bits < 8) {
-        p->raw_data.len = t->count / (8 / bits) + (t->count % (8 / bits) != 0);
-        p->raw_data.data = pack_node(e->arena, t, e->st);
+        const unsigned each = 8 / bits;
+        p->raw_data.len = t->count / each + (t->count % each != 0);
+        /* Two or four elements are packed into a byte, the first in the lowest bits. */
+        uint8_t *packed = QC_NEW_ARRAY(e->arena, uint8_t, p->raw_data.len + 1, e->st);
+        for (size_t i = 0; packed && i < t->count; i++)
+            packed[i / each] |= (uint8_t)((((const uint8_t *)t->data)[i] & ((1U << bits) - 1)) << (i % each * bits));
+        p->raw_data.data = packed;
     }
     return p;
 }
