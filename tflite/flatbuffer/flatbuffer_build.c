@@ -208,15 +208,6 @@ static size_t lay_out(uint16_t offset[FIELDS_MAX], unsigned *count, size_t *alig
     return end;
 }
 
-static bool put_leaf(struct qc_fb_builder *b, size_t offset_at, const struct member *m)
-{
-    struct leaf *more = qc_grown(b->leaves, b->leaf_count, &b->leaf_capacity, sizeof *more, &b->failed);
-    if (!more) return false;
-    b->leaves = more;
-    more[b->leaf_count++] = (struct leaf){.offset_at = offset_at, .of = m};
-    return true;
-}
-
 static void point(struct qc_fb_builder *b, size_t offset_at, size_t target)
 {
     store(b->bytes + offset_at, target - offset_at, 4);
@@ -251,7 +242,10 @@ static bool write_table(struct qc_fb_builder *b, size_t offset_at, const struct 
             for (size_t k = 0; k < m->count; k++)
                 if (m->children[k] && !write_table(b, first + 4 + 4 * k, m->children[k])) return false;
         } else if (is_offset(m->field)) {
-            if (!put_leaf(b, here, m)) return false;
+            struct leaf *more = qc_grown(b->leaves, b->leaf_count, &b->leaf_capacity, sizeof *more, &b->failed);
+            if (!more) return false;
+            b->leaves = more;
+            more[b->leaf_count++] = (struct leaf){.offset_at = here, .of = m};
         } else {
             store(b->bytes + here, (uint64_t)m->number, inline_size(m->field));
         }
