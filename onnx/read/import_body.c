@@ -34,13 +34,6 @@ static size_t index_of(const struct qc_importer *im, const Onnx__NodeProto *p)
     return i;
 }
 
-static const Onnx__GraphProto *body_of(const struct qc_node_import *w, const char *attr)
-{
-    for (size_t i = 0; i < w->proto->n_attribute; i++)
-        if (strcmp(qc_proto_text(w->proto->attribute[i]->name), attr) == 0) return w->proto->attribute[i]->g;
-    return NULL;
-}
-
 /* --- Reading one body --- */
 
 /* Returns the shape that the file declares for an input, where it is more specific. */
@@ -116,7 +109,8 @@ static bool read_body(struct qc_graph **out, struct qc_node_import *w, const cha
                       struct qc_status *st)
 {
     struct qc_importer *im = w->im;
-    const Onnx__GraphProto *p = body_of(w, attr);
+    const Onnx__AttributeProto *found = qc_proto_attr(w->proto, attr);
+    const Onnx__GraphProto *p = found ? found->g : NULL;
     if (!p) return qc_fail(st, QC_BAD_INPUT, "has no body '%s'", attr);
     if (im->depth == QC_BODY_DEPTH_MAX)
         return qc_fail(st, QC_UNSUPPORTED, "bodies are nested more than %d deep", (int)QC_BODY_DEPTH_MAX);
@@ -248,18 +242,6 @@ static bool read_settled(struct qc_graph **out, struct qc_node_import *w, const 
     }
 }
 
-/* Trailing outputs may be omitted. */
-static bool take_outputs(struct qc_node_import *w, size_t count, struct qc_status *st)
-{
-    if (w->output_count >= count) return true;
-    struct qc_onnx_name **outputs = QC_NEW_ARRAY(w->im->arena, struct qc_onnx_name *, count, st);
-    if (!outputs) return false;
-    if (w->output_count) memcpy(outputs, w->outputs, w->output_count * sizeof *outputs);
-    w->outputs = outputs;
-    w->output_count = count;
-    return true;
-}
-
 static bool form_control(struct qc_node_import *w, struct qc_status *st)
 {
     static const char *const branches[] = {"then_branch", "else_branch"}, *const body[] = {"body"};
@@ -276,7 +258,14 @@ static bool form_control(struct qc_node_import *w, struct qc_status *st)
         ok = read_settled(&graphs[k], w, attrs[k], &b, st);
         if (!ok) break;
         qc_import_put_attr(w, (struct qc_attr){.name = attrs[k], .kind = QC_ATTR_GRAPH, .graph = graphs[k]});
-        if (graphs[k]->output_count > b.before) ok = take_outputs(w, graphs[k]->output_count - b.before, st);
+        const size_t made = graphs[k]->output_count > b.before ? graphs[k]->output_count - b.before : 0;
+        if (made <= w->output_count) continue;
+        /* Trailing outputs may be omitted. */
+        struct qc_onnx_name **outputs = QC_NEW_ARRAY(w->im->arena, struct qc_onnx_name *, made, st);
+        ok = outputs != NULL;
+        if (ok && w->output_count) memcpy(outputs, w->outputs, w->output_count * sizeof *outputs);
+        if (ok) w->outputs = outputs;
+        if (ok) w->output_count = made;
     }
     if (op != QC_OP_If && b.captures) qc_import_put_attr(w, QC_INT("captures", (int64_t)b.captures));
     ok = ok && qc_import_finish(w, op, st);
@@ -328,23 +317,6 @@ static void put_name(struct scope *s, const char *name)
     if (*qc_proto_text(name)) s->names[s->count++] = name;
 }
 
-static bool enter_body(struct scope *s, struct qc_importer *im, const Onnx__GraphProto *g, struct qc_status *st)
-{
-    size_t most = g->n_input;
-    bool fits = qc_add_size(&most, most, g->n_initializer) && qc_add_size(&most, most, g->n_sparse_initializer);
-    for (size_t i = 0; fits && i < g->n_node; i++) fits = qc_add_size(&most, most, g->node[i]->n_output);
-    if (!fits) return qc_fail_memory(st, UINT64_MAX);
-    if (!(s->names = QC_NEW_ARRAY(im->arena, const char *, most, st))) return false;
-    for (size_t i = 0; i < g->n_input; i++) put_name(s, g->input[i]->name);
-    for (size_t i = 0; i < g->n_initializer; i++) put_name(s, g->initializer[i]->name);
-    for (size_t i = 0; i < g->n_sparse_initializer; i++)
-        if (g->sparse_initializer[i]->values) put_name(s, g->sparse_initializer[i]->values->name);
-    for (size_t i = 0; i < g->n_node; i++)
-        for (size_t k = 0; k < g->node[i]->n_output; k++) put_name(s, g->node[i]->output[k]);
-    qsort(s->names, s->count, sizeof *s->names, qc_order_text);
-    return true;
-}
-
 /* qc_proto_check bounds the nesting of messages and so the recursion. */
 static void look_into(struct found *f, struct qc_importer *im, const struct scope *around, const Onnx__NodeProto *p,
                       struct qc_status *st);
@@ -353,7 +325,19 @@ static void look_at(struct found *f, struct qc_importer *im, const struct scope 
                     struct qc_status *st)
 {
     struct scope s = {.around = around};
-    if (!g || !enter_body(&s, im, g, st)) return;
+    if (!g) return;
+    size_t most = g->n_input;
+    bool fits = qc_add_size(&most, most, g->n_initializer) && qc_add_size(&most, most, g->n_sparse_initializer);
+    for (size_t i = 0; fits && i < g->n_node; i++) fits = qc_add_size(&most, most, g->node[i]->n_output);
+    if (!fits) qc_fail_memory(st, UINT64_MAX);
+    if (!fits || !(s.names = QC_NEW_ARRAY(im->arena, const char *, most, st))) return;
+    for (size_t i = 0; i < g->n_input; i++) put_name(&s, g->input[i]->name);
+    for (size_t i = 0; i < g->n_initializer; i++) put_name(&s, g->initializer[i]->name);
+    for (size_t i = 0; i < g->n_sparse_initializer; i++)
+        if (g->sparse_initializer[i]->values) put_name(&s, g->sparse_initializer[i]->values->name);
+    for (size_t i = 0; i < g->n_node; i++)
+        for (size_t k = 0; k < g->node[i]->n_output; k++) put_name(&s, g->node[i]->output[k]);
+    qsort(s.names, s.count, sizeof *s.names, qc_order_text);
     for (size_t i = 0; i < g->n_node; i++) {
         for (size_t k = 0; k < g->node[i]->n_input; k++) read(f, im, &s, g->node[i]->input[k], st);
         look_into(f, im, &s, g->node[i], st);

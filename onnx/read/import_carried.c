@@ -8,14 +8,6 @@
 
 /* --- Unsupported nodes --- */
 
-/* Returns the name of an attribute that is a graph, or NULL. */
-static const char *graph_attribute(const Onnx__NodeProto *p)
-{
-    for (size_t i = 0; i < p->n_attribute; i++)
-        if (p->attribute[i]->g || p->attribute[i]->n_graphs) return qc_proto_text(p->attribute[i]->name);
-    return NULL;
-}
-
 /* A constant of text or of an unsupported type is data, not an operator. */
 static bool is_constant(const Onnx__NodeProto *p)
 {
@@ -107,8 +99,6 @@ static bool reads(struct qc_onnx_name **out, const struct qc_importer *im, size_
     return name != NULL;
 }
 
-static const char *import_label(const Onnx__NodeProto *p);
-
 /* *carried: node i is not supported, because of its operator or its inputs. */
 static bool import_carry_unknown(bool *carried, struct qc_importer *im, size_t i, struct qc_status *st)
 {
@@ -121,9 +111,10 @@ static bool import_carry_unknown(bool *carried, struct qc_importer *im, size_t i
         carry(im, i, (struct qc_carry){.unknown = true});
         return true;
     }
-    const char *graph = qc_op_has_bodies(qc_op_from_onnx(op)) ? NULL : graph_attribute(p);
-    if (graph) {
-        const char *detail = qc_arena_printf(im->arena, st, "attribute '%.80s' is a graph", graph);
+    for (size_t k = 0; !qc_op_has_bodies(qc_op_from_onnx(op)) && k < p->n_attribute; k++) {
+        if (!p->attribute[k]->g && !p->attribute[k]->n_graphs) continue;
+        const char *detail =
+            qc_arena_printf(im->arena, st, "attribute '%.80s' is a graph", qc_proto_text(p->attribute[k]->name));
         carry(im, i, (struct qc_carry){.unknown = true, .detail = detail});
         return detail != NULL;
     }
@@ -145,7 +136,7 @@ static bool import_carry_unknown(bool *carried, struct qc_importer *im, size_t i
     if (behind->unknown) {
         for (size_t k = 0; reads(&n, im, i, k); k++)
             if (n && n->carried && behind == &im->carry[n->index]) break;
-        first = import_label(im->proto->node[n->index]);
+        first = qc_proto_label(im->proto->node[n->index]);
     }
     carry(im, i, (struct qc_carry){.detail = first});
     return true;
@@ -234,11 +225,9 @@ static bool list_nodes(struct reading *r, struct qc_status *st)
         const Onnx__NodeProto *p = im->proto->node[im->carried[i]];
         const struct qc_carry *how = &im->carry[im->carried[i]];
         if (is_constant(p)) continue;
-        const char *domain = qc_proto_text(p->domain);
-        struct qc_carried_node n = {.domain =
-                                        qc_arena_strdup(c->arena, strcmp(domain, "ai.onnx") == 0 ? "" : domain, st),
+        struct qc_carried_node n = {.domain = qc_arena_strdup(c->arena, qc_proto_domain(p->domain), st),
                                     .op = qc_arena_strdup(c->arena, qc_proto_text(p->op_type), st),
-                                    .name = qc_arena_strdup(c->arena, import_label(p), st),
+                                    .name = qc_arena_strdup(c->arena, qc_proto_label(p), st),
                                     .detail = how->detail ? qc_arena_strdup(c->arena, how->detail, st) : NULL,
                                     .unknown = how->unknown};
         nodes[c->node_count++] = n;
@@ -292,7 +281,7 @@ static bool bring_tensor(Onnx__TensorProto *t, const struct qc_importer *im, str
 {
     uint8_t *bytes;
     size_t size;
-    if (!t || !t->has_data_location || t->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) return true;
+    if (!t || !qc_proto_outside(t)) return true;
     if (!qc_import_external_bytes(&bytes, &size, t, &im->beside, st)) return false;
     if (t->has_raw_data) free(t->raw_data.data);
     t->has_raw_data = 1;
@@ -318,7 +307,7 @@ static bool bring_graph(Onnx__GraphProto *g, const struct qc_importer *im, struc
             for (size_t k = 0; ok && k < a->n_tensors; k++) ok = bring_tensor(a->tensors[k], im, st);
             for (size_t k = 0; ok && k < a->n_graphs; k++) ok = bring_graph(a->graphs[k], im, st);
         }
-        if (!ok) qc_where(st, "node '%.200s'", import_label(g->node[i]));
+        if (!ok) qc_where(st, "node '%.200s'", qc_proto_label(g->node[i]));
     }
     return ok;
 }
@@ -376,19 +365,16 @@ static bool write_message(struct reading *r, const Onnx__ModelProto *from, struc
     return ok;
 }
 
-static bool is_whole(const struct qc_importer *im)
-{
-    const Onnx__GraphProto *p = im->proto;
-    for (size_t i = 0; i < im->name_count; i++)
-        if (im->names[i].carried && (im->names[i].origin != QC_FROM_INITIALIZER || im->names[i].uses)) return false;
-    return im->carried_count == 0 || p->n_node == 0;
-}
-
 bool qc_import_carry_end(struct qc_importer *im, const Onnx__ModelProto *m, struct qc_status *st)
 {
     struct reading r = {.im = im};
     struct qc_onnx_name *n;
-    if (is_whole(im)) return true;
+    bool whole = im->carried_count == 0 || im->proto->n_node == 0;
+    for (size_t i = 0; i < im->name_count; i++) {
+        n = &im->names[i];
+        whole = whole && !(n->carried && (n->origin != QC_FROM_INITIALIZER || n->uses));
+    }
+    if (whole) return true;
     if (!(r.c = qc_carried_new(st))) return false;
     r.seen = QC_NEW_ARRAY(im->arena, unsigned char, im->name_count, st);
     r.constants = QC_NEW_ARRAY(r.c->arena, struct qc_carried_constant, im->name_count, st);
@@ -405,12 +391,6 @@ bool qc_import_carry_end(struct qc_importer *im, const Onnx__ModelProto *m, stru
     else
         qc_carried_unref(r.c);
     return ok;
-}
-
-static const char *import_label(const Onnx__NodeProto *p)
-{
-    if (*qc_proto_text(p->name)) return p->name;
-    return p->n_output ? p->output[0] : "";
 }
 
 /* --- Nodes in use --- */
@@ -452,7 +432,7 @@ bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st)
             struct qc_onnx_name *n = qc_import_find(im, node->input[k]);
             if (!n)
                 return qc_fail(st, QC_BAD_INPUT, "node '%.200s' (%.80s) needs the value '%.200s', which nothing makes",
-                               import_label(node), qc_proto_text(node->op_type), node->input[k]);
+                               qc_proto_label(node), qc_proto_text(node->op_type), node->input[k]);
             mark(im, &m, n);
         }
         const struct qc_outer_names *outer = &im->outer[i];
@@ -461,7 +441,7 @@ bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st)
     size_t dead = 0;
     for (size_t i = 0; i < p->n_node; i++) {
         dead += !im->live[i];
-        if (!im->live[i]) qc_lines_add(&im->unused, im->g->arena, st, "%s", import_label(p->node[i]));
+        if (!im->live[i]) qc_lines_add(&im->unused, im->g->arena, st, "%s", qc_proto_label(p->node[i]));
     }
     if (st->code != QC_OK) return false;
     return !dead || qc_lines_add(&im->notes, im->g->arena, st, "%zu nodes that no output needs were left out", dead);
@@ -484,12 +464,12 @@ static bool bring_in(struct qc_importer *im, size_t i, struct qc_status *st)
         const char *op = qc_import_op_name(im, node, st);
         if (!op) return false;
         if (!qc_import_op_known(im, op))
-            return qc_fail(st, QC_UNSUPPORTED, "node '%.200s': there is no operator %.80s here", import_label(node),
+            return qc_fail(st, QC_UNSUPPORTED, "node '%.200s': there is no operator %.80s here", qc_proto_label(node),
                            op);
-        return qc_import_node(im, node, import_label(node), st);
+        return qc_import_node(im, node, qc_proto_label(node), st);
     }
     if (!import_carry_unknown(&carried, im, i, st)) return false;
-    if (carried || qc_import_node(im, node, import_label(node), st)) return true;
+    if (carried || qc_import_node(im, node, qc_proto_label(node), st)) return true;
     if (st->code != QC_UNSUPPORTED) return false;
     /* It is carried, and the status of its import is reset. */
     const char *text = st->message, *behind = strncmp(text, "node '", 6) == 0 ? strstr(text, "): ") : NULL;
@@ -519,7 +499,7 @@ static bool import_from(struct qc_importer *im, size_t root, unsigned char *stat
             if (state[n->index] == ENTERED)
                 return qc_fail(st, QC_BAD_INPUT,
                                "the graph has a cycle: node '%.200s' (%.80s) needs '%.200s', which needs its result",
-                               import_label(node), qc_proto_text(node->op_type), name);
+                               qc_proto_label(node), qc_proto_text(node->op_type), name);
             state[n->index] = ENTERED;
             stack[++depth] = (struct frame){.node = n->index};
             *moved = true;

@@ -80,15 +80,11 @@ static bool find_opset(int *out, const Onnx__ModelProto *m, struct qc_status *st
 {
     int64_t opset = m->n_opset_import ? 0 : 1; /* before IR version 3 there was only one */
     for (size_t i = 0; i < m->n_opset_import; i++) {
-        const char *domain = qc_proto_text(m->opset_import[i]->domain);
-        if ((!*domain || strcmp(domain, "ai.onnx") == 0) && m->opset_import[i]->version > opset)
-            opset = m->opset_import[i]->version;
+        const bool own = !*qc_proto_domain(m->opset_import[i]->domain);
+        if (own && m->opset_import[i]->version > opset) opset = m->opset_import[i]->version;
     }
     bool used = false;
-    for (size_t i = 0; i < m->graph->n_node; i++) {
-        const char *domain = qc_proto_text(m->graph->node[i]->domain);
-        used = used || !*domain || strcmp(domain, "ai.onnx") == 0;
-    }
+    for (size_t i = 0; i < m->graph->n_node; i++) used = used || !*qc_proto_domain(m->graph->node[i]->domain);
     if (opset == 0 && !used) opset = 13; /* all operators are of other domains */
     if (opset == 0)
         return qc_fail(st, QC_UNSUPPORTED, "has operators of the ONNX domain, but opset_import does not name it");
@@ -201,24 +197,6 @@ bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v,
     return true;
 }
 
-/* Names a value after Identity or Dropout after its graph output. */
-static void name_after_outputs(struct qc_importer *im)
-{
-    const Onnx__GraphProto *p = im->proto;
-    for (size_t i = 0; i < p->n_output; i++) {
-        struct qc_onnx_name *out = qc_import_find(im, qc_proto_text(p->output[i]->name)), *n = out;
-        for (size_t steps = 0; n && n->origin == QC_FROM_NODE && steps <= p->n_node; steps++) {
-            const Onnx__NodeProto *node = p->node[n->index];
-            const char *op = qc_proto_text(node->op_type);
-            if ((strcmp(op, "Identity") != 0 && strcmp(op, "Dropout") != 0) || !node->n_input ||
-                strcmp(node->output[0], n->name) != 0)
-                break;
-            n = qc_import_find(im, node->input[0]);
-        }
-        if (n && n != out && n->origin == QC_FROM_NODE && !n->is_output && n->as == n->name) n->as = out->name;
-    }
-}
-
 /* --- The model --- */
 
 static const char *keep(struct qc_importer *im, const char *s, struct qc_status *st)
@@ -265,7 +243,20 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     if (st->code != QC_OK || !qc_import_inline(&im->proto, im, m, st) || !qc_import_enter_names(im, NULL, st) ||
         !qc_import_mark_live(im, st) || !qc_import_carry_begin(im, st))
         return false;
-    name_after_outputs(im);
+    /* Values after Identity or Dropout have the names of their graph outputs. */
+    const Onnx__GraphProto *p = im->proto;
+    for (size_t i = 0; i < p->n_output; i++) {
+        struct qc_onnx_name *out = qc_import_find(im, qc_proto_text(p->output[i]->name)), *n = out;
+        for (size_t steps = 0; n && n->origin == QC_FROM_NODE && steps <= p->n_node; steps++) {
+            const Onnx__NodeProto *node = p->node[n->index];
+            const char *op = qc_proto_text(node->op_type);
+            if ((strcmp(op, "Identity") != 0 && strcmp(op, "Dropout") != 0) || !node->n_input ||
+                strcmp(node->output[0], n->name) != 0)
+                break;
+            n = qc_import_find(im, node->input[0]);
+        }
+        if (n && n != out && n->origin == QC_FROM_NODE && !n->is_output && n->as == n->name) n->as = out->name;
+    }
     if (!add_model_inputs(im, st) || !qc_import_nodes(im, st)) return false;
     for (size_t i = 0; i < m->graph->n_output; i++) qc_import_add_output(im, m->graph->output[i], st);
     if (st->code != QC_OK || !qc_import_carry_end(im, m, st) || !read_info(info, im, m, st) ||
@@ -303,7 +294,7 @@ static void add_outside(struct outside *o, const Onnx__GraphProto *p, unsigned d
         const Onnx__TensorProto *t = p->initializer[i];
         const enum qc_dtype dtype = qc_dtype_from_onnx(t->data_type);
         size_t n = qc_dtype_size(dtype);
-        if (!t->has_data_location || t->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
+        if (!qc_proto_outside(t)) {
             if (t->has_raw_data && t->raw_data.len >= QC_SPILLED_LEAST) add_bytes(&o->inside, t->raw_data.len);
             continue;
         }

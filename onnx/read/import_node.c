@@ -545,8 +545,8 @@ static qc_import_form *form_of(const char *op)
 
 const char *qc_import_op_name(struct qc_importer *im, const Onnx__NodeProto *p, struct qc_status *st)
 {
-    const char *op = qc_proto_text(p->op_type), *domain = qc_proto_text(p->domain);
-    if (!*domain || strcmp(domain, "ai.onnx") == 0) return op;
+    const char *op = qc_proto_text(p->op_type), *domain = qc_proto_domain(p->domain);
+    if (!*domain) return op;
     if (strcmp(domain, "com.microsoft") == 0 &&
         (strcmp(op, "QuantizeLinear") == 0 || strcmp(op, "DequantizeLinear") == 0))
         return op;
@@ -606,7 +606,7 @@ static bool become_custom(bool *fits, struct qc_node_import *w, const Onnx__Node
         if (strcmp(qc_proto_text(w->im->model->opset_import[i]->domain), domain) == 0)
             version = w->im->model->opset_import[i]->version;
     w->attr_count = p->n_attribute;
-    w->attrs[w->attr_count++] = QC_STRING(QC_CUSTOM_DOMAIN, strcmp(domain, "ai.onnx") == 0 ? "" : domain);
+    w->attrs[w->attr_count++] = QC_STRING(QC_CUSTOM_DOMAIN, qc_proto_domain(domain));
     w->attrs[w->attr_count++] = QC_STRING(QC_CUSTOM_OP, p->op_type);
     w->attrs[w->attr_count++] = QC_INT(QC_CUSTOM_VERSION, version);
     return qc_import_finish(w, QC_OP_Custom, st);

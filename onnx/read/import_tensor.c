@@ -297,7 +297,7 @@ bool qc_import_external_bytes(uint8_t **out, size_t *size, const Onnx__TensorPro
 static bool add_file(struct qc_importer *im, struct qc_model_info *info, const Onnx__TensorProto *t,
                      struct qc_status *st)
 {
-    if (!t || !t->has_data_location || t->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) return true;
+    if (!t || !qc_proto_outside(t)) return true;
     const char *location = "";
     for (size_t i = 0; i < t->n_external_data; i++)
         if (strcmp(qc_proto_text(t->external_data[i]->key), "location") == 0)
@@ -505,19 +505,6 @@ static bool keep_in_file(struct qc_tensor **out, enum qc_dtype dtype, const stru
     return *out != NULL;
 }
 
-/* Returns where the message holds the elements, by which copies of it in calls of functions are known; NULL: nowhere.
- */
-static const void *stored_at(const Onnx__TensorProto *p)
-{
-    return p->raw_data.len    ? (const void *)p->raw_data.data
-           : p->n_float_data  ? (const void *)p->float_data
-           : p->n_int32_data  ? (const void *)p->int32_data
-           : p->n_int64_data  ? (const void *)p->int64_data
-           : p->n_double_data ? (const void *)p->double_data
-           : p->n_uint64_data ? (const void *)p->uint64_data
-                              : NULL;
-}
-
 static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside,
                         struct qc_status *st)
 {
@@ -536,10 +523,17 @@ static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, cons
     shape = qc_shape_of((int)p->n_dims, p->dims);
     if (!qc_shape_count(&count, &shape))
         return qc_fail(st, QC_BAD_INPUT, "its shape has more elements than there can be");
-    if (p->has_data_location && p->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
-        return import_external(out, dtype, &shape, p, beside, st);
+    if (qc_proto_outside(p)) return import_external(out, dtype, &shape, p, beside, st);
     struct qc_external_files *read = beside ? beside->files : NULL;
-    const void *at = read ? stored_at(p) : NULL;
+    /* Copies of the message in calls of functions are known by the place of their elements. */
+    const void *at = p->raw_data.len    ? (const void *)p->raw_data.data
+                     : p->n_float_data  ? (const void *)p->float_data
+                     : p->n_int32_data  ? (const void *)p->int32_data
+                     : p->n_int64_data  ? (const void *)p->int64_data
+                     : p->n_double_data ? (const void *)p->double_data
+                     : p->n_uint64_data ? (const void *)p->uint64_data
+                                        : NULL;
+    if (!read) at = NULL;
     if (at && (*out = find_imported(read, at, 0, dtype, &shape))) return true;
     struct qc_tensor *t = NULL;
     if (!check_stored(p, dtype, count, st) || !keep_in_file(&t, dtype, &shape, p, beside, st)) return false;

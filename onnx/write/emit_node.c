@@ -280,15 +280,6 @@ void qc_emit_domain(struct qc_emitter *e, const char *domain, int64_t version)
     qc_emit_append(e, &e->domains, p);
 }
 
-/* Notes the domain of an operator: it follows those of carried operators, which have versions. */
-static void add_op_domain(struct qc_emitter *e, char *domain)
-{
-    while (e->outer) e = e->outer;
-    for (size_t i = 0; i < e->op_domains.count; i++)
-        if (strcmp(e->op_domains.items[i], domain) == 0) return;
-    qc_emit_append(e, &e->op_domains, domain);
-}
-
 Onnx__TensorProto *qc_emit_tensor(struct qc_emitter *e, const char *name, const struct qc_tensor *t)
 {
     QC_EMIT_NEW(p, e, Onnx__TensorProto, onnx__tensor_proto__init);
@@ -355,20 +346,6 @@ static void emit_attr(struct qc_emitter *e, struct qc_emit_list *to, const struc
 
 /* --- Conversion from the canonical form to the opset --- */
 
-/* Returns the axes of a reduction as a constant input. */
-static char *emit_axes(struct qc_emitter *e, const struct qc_node *n, const struct qc_attr *axes)
-{
-    const struct qc_shape shape = QC_SHAPE((int64_t)axes->count);
-    const struct qc_tensor t = {.dtype = QC_I64,
-                                .shape = shape,
-                                .count = axes->count,
-                                .bytes = axes->count * sizeof *axes->ints,
-                                .data = (void *)(uintptr_t)axes->ints};
-    Onnx__TensorProto *p = qc_emit_tensor(e, qc_emit_fresh_name(e, e->names[n->outputs], "axes"), &t);
-    qc_emit_initializer(e, p);
-    return p->name;
-}
-
 static void emit_attrs(struct qc_emitter *e, struct qc_emit_list *to, const struct qc_node *n, const char *skip)
 {
     if (n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose || n->op == QC_OP_QLinearConv ||
@@ -406,7 +383,13 @@ void qc_emit_node(struct qc_emitter *e, const struct qc_node *n)
         p->domain = qc_emit_text(qc_attr_string(n, QC_CUSTOM_DOMAIN, ""));
         if (*p->domain) qc_emit_domain(e, p->domain, qc_attr_int(n, QC_CUSTOM_VERSION, 1));
     } else if (*domain && p->domain) {
-        add_op_domain(e, p->domain);
+        /* The domain follows those of carried operators, which have versions. */
+        struct qc_emitter *top = e;
+        while (top->outer) top = top->outer;
+        bool listed = false;
+        for (size_t i = 0; i < top->op_domains.count; i++)
+            listed = listed || strcmp(top->op_domains.items[i], p->domain) == 0;
+        if (!listed) qc_emit_append(top, &top->op_domains, p->domain);
     }
     p->n_input = n->input_count - qc_captures_of(n);
     p->input = QC_NEW_ARRAY(e->arena, char *, p->n_input + 1, e->st);
@@ -415,7 +398,16 @@ void qc_emit_node(struct qc_emitter *e, const struct qc_node *n)
     if (!p->input || !p->output) return;
     for (size_t i = 0; i < p->n_input; i++) p->input[i] = qc_emit_text(n->inputs[i] ? e->names[n->inputs[i]] : "");
     for (unsigned i = 0; i < n->output_count; i++) p->output[i] = qc_emit_text(e->names[n->outputs + i]);
-    if (axes) p->input[p->n_input++] = emit_axes(e, n, axes);
+    if (axes) {
+        const struct qc_tensor t = {.dtype = QC_I64,
+                                    .shape = QC_SHAPE((int64_t)axes->count),
+                                    .count = axes->count,
+                                    .bytes = axes->count * sizeof *axes->ints,
+                                    .data = (void *)(uintptr_t)axes->ints};
+        Onnx__TensorProto *input = qc_emit_tensor(e, qc_emit_fresh_name(e, e->names[n->outputs], "axes"), &t);
+        qc_emit_initializer(e, input);
+        p->input[p->n_input++] = input->name;
+    }
     if (n->op == QC_OP_RoundInBlocks) {
         emit_blocks(p, e, n);
     } else {
