@@ -44,18 +44,6 @@ static int narrow_list(struct qc_tfl_writer *w, qc_id v)
     return qc_tfl_out_cast(w, qc_tfl_out_tensor_of(w, v, QC_TFL_PLAIN), QC_I32);
 }
 
-/* Does a shape that is joined of parts have a 0, which stands for a dimension of the input? */
-static bool copies_dimension(const struct qc_graph *g, qc_id list)
-{
-    const struct qc_node *join = qc_node_of(g, list);
-    for (unsigned i = 0; join && join->op == QC_OP_Concat && i < join->input_count; i++) {
-        const struct qc_tensor *part = qc_constant_of(g, join->inputs[i]);
-        for (size_t k = 0; part && k < part->count; k++)
-            if (qc_tensor_int(part, k) == 0) return true;
-    }
-    return false;
-}
-
 bool qc_tfl_write_sizes(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const qc_id xv = n->inputs[0];
@@ -103,8 +91,13 @@ bool qc_tfl_write_shape(struct qc_tfl_writer *w, const struct qc_node *n)
     if (unknown > 1 && n->op == QC_OP_Reshape && !qc_constant_of(w->g, n->inputs[1])) {
         /* To a shape that is computed while the model runs. */
         const bool plain = w->order[y] == QC_TFL_PLAIN;
-        if (copies_dimension(w->g, n->inputs[1]))
-            return qc_tfl_out_refuse(w, n, "its shape is computed, and copies a dimension");
+        bool copies = false; /* a 0 among the joined parts of the shape stands for a dimension of the input */
+        const struct qc_node *join = qc_node_of(w->g, n->inputs[1]);
+        for (unsigned i = 0; join && join->op == QC_OP_Concat && i < join->input_count; i++) {
+            const struct qc_tensor *part = qc_constant_of(w->g, join->inputs[i]);
+            for (size_t k = 0; part && k < part->count; k++) copies = copies || qc_tensor_int(part, k) == 0;
+        }
+        if (copies) return qc_tfl_out_refuse(w, n, "its shape is computed, and copies a dimension");
         const int inputs[] = {qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN), narrow_list(w, n->inputs[1])},
                   made = qc_tfl_out_result(w, y),
                   first = plain ? made : qc_tfl_out_like(w, y, &w->g->values[y].type.shape, "_nchw");
