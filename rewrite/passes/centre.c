@@ -6,20 +6,14 @@
 
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
+#include "rewrite/passes/channel_layout.h"
 
 enum { ATTRIBUTES = 16 }; /* most of a product; its operator has fewer */
-
-/* Returns the float32 constant that a node reads; NULL: none. */
-static const struct qc_tensor *float_constant(const struct qc_graph *g, const struct qc_node *n, unsigned i)
-{
-    const struct qc_tensor *t = i < n->input_count ? qc_constant_of(g, n->inputs[i]) : NULL;
-    return t && t->dtype == QC_F32 && t->count && g->values[n->inputs[i]].type.qparams == QC_REAL ? t : NULL;
-}
 
 bool qc_centre_product_of(struct qc_centre_product *p, const struct qc_graph *g, qc_id node)
 {
     const struct qc_node *n = &g->nodes[node];
-    *p = (struct qc_centre_product){.weight = float_constant(g, n, 1), .groups = 1, .taps = 1, .rows = true};
+    *p = (struct qc_centre_product){.weight = qc_real_constant(g, n, 1), .groups = 1, .taps = 1, .rows = true};
     if ((n->op != QC_OP_Conv && n->op != QC_OP_Gemm && n->op != QC_OP_MatMul) || !p->weight ||
         qc_constant_of(g, n->inputs[0]) || n->attr_count > ATTRIBUTES)
         return false;
@@ -48,7 +42,7 @@ bool qc_centre_product_of(struct qc_centre_product *p, const struct qc_graph *g,
         p->channels = w->dim[p->rows ? 1 : 0];
     }
     if (!bias) return true;
-    const struct qc_tensor *b = float_constant(g, n, 2);
+    const struct qc_tensor *b = qc_real_constant(g, n, 2);
     return b && b->count == (size_t)p->outputs && b->shape.dim[b->shape.rank - 1] == p->outputs;
 }
 
@@ -120,7 +114,7 @@ static qc_id build_centred(struct centring *k, const struct qc_centre_product *p
 static int addend_of(const struct qc_graph *g, const struct qc_node *add, int64_t outputs)
 {
     for (unsigned i = 0; add->op == QC_OP_Add && i < 2; i++) {
-        const struct qc_tensor *t = float_constant(g, add, i);
+        const struct qc_tensor *t = qc_real_constant(g, add, i);
         if (t && t->count == (size_t)outputs && t->shape.rank && t->shape.dim[t->shape.rank - 1] == outputs)
             return (int)i;
     }
@@ -135,25 +129,6 @@ bool qc_centre_adds(const struct qc_graph *g, const struct qc_uses *uses, qc_id 
            addend_of(g, &g->nodes[qc_only_reader(uses, n->outputs)], p.outputs) < 0;
 }
 
-static void build_matmul(struct centring *k, const struct qc_centre_product *p, const struct qc_node *n, qc_id x,
-                         struct qc_status *st)
-{
-    const struct qc_graph *g = k->r->from;
-    const qc_id behind = qc_only_reader(&k->uses, n->outputs),
-                inputs[2] = {x, qc_rebuild_value(k->r, n->inputs[1], st)};
-    const bool folds = addend_of(g, &g->nodes[behind], p->outputs) >= 0;
-    const char *const name = folds ? g->values[n->outputs].name : free_name(k, n->outputs, "product", st);
-    const struct qc_node_def def = {.inputs = inputs, .output_names = &name};
-    qc_id y = qc_graph_add_like(k->r->to, g, n, &def, st);
-    if (folds) k->matmul[behind] = n->id;
-    if (!folds)
-        y = qc_graph_add(k->r->to,
-                         QC_NODE(QC_OP_Add, QC_INPUTS(y, build_bias(k, p, 0, k->centre[n->inputs[0]], st)),
-                                 QC_RESULT(g->values[n->outputs].name)),
-                         st);
-    k->r->map[n->outputs] = y;
-}
-
 static void build_product(struct centring *k, const struct qc_centre_product *p, const struct qc_node *n,
                           struct qc_status *st)
 {
@@ -161,7 +136,19 @@ static void build_product(struct centring *k, const struct qc_centre_product *p,
     struct qc_attr attrs[ATTRIBUTES];
     const qc_id x = build_centred(k, p, n->inputs[0], st);
     if (n->op == QC_OP_MatMul) {
-        build_matmul(k, p, n, x, st);
+        const qc_id behind = qc_only_reader(&k->uses, n->outputs),
+                    pair[2] = {x, qc_rebuild_value(k->r, n->inputs[1], st)};
+        const bool folds = addend_of(g, &g->nodes[behind], p->outputs) >= 0;
+        const char *const name = folds ? g->values[n->outputs].name : free_name(k, n->outputs, "product", st);
+        const struct qc_node_def def = {.inputs = pair, .output_names = &name};
+        qc_id y = qc_graph_add_like(k->r->to, g, n, &def, st);
+        if (folds) k->matmul[behind] = n->id;
+        if (!folds)
+            y = qc_graph_add(k->r->to,
+                             QC_NODE(QC_OP_Add, QC_INPUTS(y, build_bias(k, p, 0, k->centre[n->inputs[0]], st)),
+                                     QC_RESULT(g->values[n->outputs].name)),
+                             st);
+        k->r->map[n->outputs] = y;
         return;
     }
     static const int64_t zeros[6];
@@ -228,11 +215,11 @@ static struct qc_centred centred(const struct qc_graph *g, qc_id v)
 {
     struct qc_centred c = {.value = 0};
     const struct qc_node *sub = qc_node_of(g, v);
-    if (!sub || sub->op != QC_OP_Sub || !float_constant(g, sub, 1)) return c;
+    if (!sub || sub->op != QC_OP_Sub || !qc_real_constant(g, sub, 1)) return c;
     const struct qc_node *pad = qc_node_of(g, sub->inputs[0]);
     const bool padded = pad && pad->op == QC_OP_Pad && pad->input_count == 2 && qc_constant_of(g, pad->inputs[1]);
     c = (struct qc_centred){.value = padded ? pad->inputs[0] : sub->inputs[0],
-                            .centre = float_constant(g, sub, 1),
+                            .centre = qc_real_constant(g, sub, 1),
                             .pad = padded ? pad : NULL,
                             .lo = (double)INFINITY,
                             .hi = -(double)INFINITY};

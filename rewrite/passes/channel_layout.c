@@ -23,22 +23,6 @@ bool qc_layout_moves(enum qc_op op)
            op == QC_OP_Transpose || op == QC_OP_Slice || op == QC_OP_Split || op == QC_OP_Gather || op == QC_OP_MatMul;
 }
 
-/* *stride: the stride of axes from..to-1 taken as one axis. Returns false if there is none. */
-static bool join_axes(int64_t *stride, const struct qc_channel_layout *l, const struct qc_shape *s, int from, int to)
-{
-    int64_t size = 1;
-    *stride = 0;
-    for (int a = to - 1; a >= from; a--) {
-        if (s->dim[a] == 1) continue;
-        if (size == 1)
-            *stride = l->stride[a];
-        else if (l->stride[a] != *stride * size)
-            return false;
-        size *= s->dim[a];
-    }
-    return true;
-}
-
 /* Multiplies the product by the size of the axis in front of *first, and moves *first to it. Returns false if there is
    no such axis or its size is free. */
 static bool take_axis(int64_t *product, int *first, const struct qc_shape *s)
@@ -54,14 +38,23 @@ static bool reshape(struct qc_channel_layout *out, const struct qc_channel_layou
     int i = from->rank, k = to->rank;
     while (i > 0 && k > 0) {
         const int i_end = i, k_end = k;
-        int64_t a = 1, b = 1, stride, size = 1;
+        int64_t a = 1, b = 1, stride = 0, size = 1;
         bool known = take_axis(&a, &i, from) && take_axis(&b, &k, to);
         while (known && a != b) known = a < b ? take_axis(&a, &i, from) : take_axis(&b, &k, to);
         if (!known) {
             i = i_end;
             break;
         }
-        if (!join_axes(&stride, in, from, i, i_end)) return false;
+        /* The stride of axes i..i_end-1 taken as one axis. */
+        for (int axis = i_end - 1; axis >= i; axis--) {
+            if (from->dim[axis] == 1) continue;
+            if (size == 1)
+                stride = in->stride[axis];
+            else if (in->stride[axis] != stride * size)
+                return false;
+            size *= from->dim[axis];
+        }
+        size = 1;
         for (int axis = k_end - 1; axis >= k; axis--) {
             out->stride[axis] = to->dim[axis] == 1 ? 0 : stride * size;
             size *= to->dim[axis];
@@ -77,34 +70,6 @@ static int node_axis(const struct qc_node *n, int rank)
 {
     const int64_t axis = qc_attr_int(n, "axis", 0);
     return (int)(axis < 0 ? axis + rank : axis);
-}
-
-static bool gather(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g,
-                   const struct qc_node *n, const struct qc_shape *s)
-{
-    const int axis = node_axis(n, s->rank);
-    const struct qc_tensor *at = qc_constant_of(g, n->inputs[1]);
-    if (!at || at->shape.rank) return false;
-    const int64_t place = qc_tensor_int(at, 0);
-    if (place < 0 && s->dim[axis] == QC_FREE) return false;
-    out->offset += in->stride[axis] * (place < 0 ? place + s->dim[axis] : place);
-    for (int a = 0, k = 0; a < s->rank; a++)
-        if (a != axis) out->stride[k++] = in->stride[a];
-    return true;
-}
-
-/* Each product multiplies elements of the two inputs. The summed axis must hold no channels, so that a sum adds
-   products of one channel. */
-static bool matmul(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_shape *s,
-                   const struct qc_shape *result, unsigned data)
-{
-    const int lead = result->rank - s->rank;
-    if (s->rank < 2 || lead < 0 || in->stride[data ? s->rank - 2 : s->rank - 1]) return false;
-    for (int a = 0; a < s->rank; a++) {
-        if (in->stride[a] && result->dim[lead + a] != s->dim[a]) return false;
-        out->stride[lead + a] = in->stride[a];
-    }
-    return true;
 }
 
 static bool through(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g,
@@ -138,8 +103,28 @@ static bool through(struct qc_channel_layout *out, const struct qc_channel_layou
         }
         return true;
     }
-    if (n->op == QC_OP_Gather) return data == 0 && gather(out, in, g, n, s);
-    if (n->op == QC_OP_MatMul) return matmul(out, in, s, result, data);
+    if (n->op == QC_OP_Gather) {
+        const int axis = node_axis(n, s->rank);
+        const struct qc_tensor *at = qc_constant_of(g, n->inputs[1]);
+        if (data || !at || at->shape.rank) return false;
+        const int64_t place = qc_tensor_int(at, 0);
+        if (place < 0 && s->dim[axis] == QC_FREE) return false;
+        out->offset += in->stride[axis] * (place < 0 ? place + s->dim[axis] : place);
+        for (int a = 0, k = 0; a < s->rank; a++)
+            if (a != axis) out->stride[k++] = in->stride[a];
+        return true;
+    }
+    if (n->op == QC_OP_MatMul) {
+        /* Each product multiplies elements of the two inputs. The summed axis must hold no channels, so that a sum
+           adds products of one channel. */
+        const int lead = result->rank - s->rank;
+        if (s->rank < 2 || lead < 0 || in->stride[data ? s->rank - 2 : s->rank - 1]) return false;
+        for (int a = 0; a < s->rank; a++) {
+            if (in->stride[a] && result->dim[lead + a] != s->dim[a]) return false;
+            out->stride[lead + a] = in->stride[a];
+        }
+        return true;
+    }
     return qc_layout_moves(n->op) && reshape(out, in, s, result);
 }
 
@@ -180,6 +165,12 @@ const struct qc_tensor *qc_layer_constant(const struct qc_graph *g, const struct
     const struct qc_node *q = qc_node_of(g, n->inputs[1]);
     const struct qc_tensor *t = qc_constant_of(g, q && q->op == QC_OP_Quantize ? q->inputs[0] : n->inputs[1]);
     return t && t->dtype == QC_F32 && t->count ? t : NULL;
+}
+
+const struct qc_tensor *qc_real_constant(const struct qc_graph *g, const struct qc_node *n, unsigned i)
+{
+    const struct qc_tensor *t = i < n->input_count ? qc_constant_of(g, n->inputs[i]) : NULL;
+    return t && t->dtype == QC_F32 && t->count && g->values[n->inputs[i]].type.qparams == QC_REAL ? t : NULL;
 }
 
 static bool is_data(const struct qc_graph *g, qc_id v)
@@ -265,16 +256,6 @@ static void forward(int *axes, const struct qc_graph *g)
         }
 }
 
-/* Returns the axis of the input that becomes axis `out` of a result, or -1. */
-static int back(const struct qc_graph *g, const struct qc_node *n, unsigned data, unsigned output, int out)
-{
-    for (int in = 0; in < g->values[n->inputs[data]].type.shape.rank; in++) {
-        int64_t first;
-        if (qc_channel_axis_through(&first, g, n, data, output, in) == out) return in;
-    }
-    return NONE;
-}
-
 bool qc_channel_axes(int **out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     int *axes = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
@@ -286,8 +267,12 @@ bool qc_channel_axes(int **out, const struct qc_graph *g, struct qc_arena *a, st
             const qc_id v = n->inputs[i];
             if (!is_data(g, v) || axes[v] != NONE) continue;
             axes[v] = i ? NONE : read(g, n);
-            for (unsigned k = 0; axes[v] == NONE && k < n->output_count; k++)
-                if (axes[n->outputs + k] != NONE) axes[v] = back(g, n, i, k, axes[n->outputs + k]);
+            for (unsigned k = 0; axes[v] == NONE && k < n->output_count; k++) {
+                const int out_axis = axes[n->outputs + k]; /* which axis of the input becomes it? */
+                int64_t first;
+                for (int in = 0; axes[v] == NONE && out_axis != NONE && in < g->values[v].type.shape.rank; in++)
+                    if (qc_channel_axis_through(&first, g, n, i, k, in) == out_axis) axes[v] = in;
+            }
         }
     forward(axes, g);
     /* The channels of a cache are its heads. */

@@ -35,24 +35,9 @@ static void begin_group(struct qc_channels *c, qc_id v, int axis, struct qc_stat
     c->layout[v].stride[axis] = 1;
 }
 
-static const struct qc_tensor *real_constant(const struct qc_graph *g, const struct qc_node *n, unsigned i)
-{
-    const struct qc_tensor *t = i < n->input_count ? qc_constant_of(g, n->inputs[i]) : NULL;
-    return t && t->dtype == QC_F32 && g->values[n->inputs[i]].type.qparams == QC_REAL ? t : NULL;
-}
-
 static bool absent(const struct qc_node *n, unsigned i)
 {
     return i >= n->input_count || !n->inputs[i];
-}
-
-/* Returns true for a constant with one element, or with one per channel of a value with `rank` dimensions to which it
-   broadcasts. */
-static bool has_channels(const struct qc_tensor *t, int rank, int axis, int64_t channels)
-{
-    if (t->count == 1) return t->shape.rank <= rank;
-    int at = axis - (rank - t->shape.rank);
-    return t->shape.rank <= rank && at >= 0 && t->count == (size_t)channels && t->shape.dim[at] == channels;
 }
 
 /* Returns the axis of the channels that a layer reads and makes. */
@@ -63,23 +48,25 @@ static int layer_axis(const struct qc_graph *g, const struct qc_node *n, qc_id v
 
 static bool is_weighted(const struct qc_graph *g, const struct qc_node *n, const uint32_t *uses)
 {
-    const struct qc_tensor *w = real_constant(g, n, 1);
+    const struct qc_tensor *w = qc_real_constant(g, n, 1);
     if ((n->op != QC_OP_Conv && n->op != QC_OP_Gemm && n->op != QC_OP_MatMul) || !w || uses[n->inputs[1]] != 1 ||
         qc_constant_of(g, n->inputs[0]))
         return false;
-    if (!absent(n, 2) && !real_constant(g, n, 2)) return false;
+    if (!absent(n, 2) && !qc_real_constant(g, n, 2)) return false;
     if (n->op == QC_OP_Conv) return w->shape.rank > 2 && w->count;
     if (w->shape.rank != 2 || !w->count) return false;
     if (n->op == QC_OP_MatMul) return true;
     const bool plain =
         qc_attr_float(n, "alpha", 1) == 1 && qc_attr_float(n, "beta", 1) == 1 && !qc_attr_int(n, "transA", 0);
     return plain &&
-           (absent(n, 2) || real_constant(g, n, 2)->shape.rank < 2 || real_constant(g, n, 2)->shape.dim[0] == 1);
+           (absent(n, 2) || qc_real_constant(g, n, 2)->shape.rank < 2 || qc_real_constant(g, n, 2)->shape.dim[0] == 1);
 }
 
-/* Returns true if an operator of the file computes the norm, with a scale in integers (QEmbedLayerNormalization). */
-static bool is_of_integers(const struct qc_graph *g, const struct qc_node *n)
+/* Returns true for a LayerNormalization over the last axis whose only result is the normalised value. */
+static bool is_norm(const struct qc_graph *g, const struct qc_node *n)
 {
+    if (n->op != QC_OP_LayerNormalization || n->output_count != 1) return false;
+    /* An operator of the file may compute it with a scale in integers (QEmbedLayerNormalization). */
     for (size_t i = 0; i < g->call_count; i++) {
         const struct qc_source_call *c = &g->calls[i];
         bool made = false, bytes = false;
@@ -88,20 +75,14 @@ static bool is_of_integers(const struct qc_graph *g, const struct qc_node *n)
             const struct qc_tensor *t = c->inputs[k] ? qc_constant_of(g, c->inputs[k]) : NULL;
             bytes = bytes || (t && (t->dtype == QC_U8 || t->dtype == QC_I8));
         }
-        if (made) return bytes;
+        if (bytes) return false;
+        if (made) break;
     }
-    return false;
-}
-
-/* Returns true for a LayerNormalization over the last axis whose only result is the normalised value. */
-static bool is_norm(const struct qc_graph *g, const struct qc_node *n)
-{
-    if (n->op != QC_OP_LayerNormalization || n->output_count != 1 || is_of_integers(g, n)) return false;
     const struct qc_shape *s = &g->values[n->inputs[0]].type.shape;
     const int64_t axis = qc_attr_int(n, "axis", -1);
-    if (s->rank < 2 || (axis != -1 && axis != s->rank - 1) || !real_constant(g, n, 1)) return false;
+    if (s->rank < 2 || (axis != -1 && axis != s->rank - 1) || !qc_real_constant(g, n, 1)) return false;
     for (unsigned i = 1; i < n->input_count; i++) {
-        const struct qc_tensor *t = real_constant(g, n, i);
+        const struct qc_tensor *t = qc_real_constant(g, n, i);
         if (!absent(n, i) && (!t || t->shape.rank != 1 || t->shape.dim[0] != s->dim[s->rank - 1])) return false;
     }
     return true;
@@ -129,14 +110,17 @@ static enum qc_channel_role role_of(unsigned *data, const struct qc_channels *c,
     const int rank = in->rank, axis = c->group[x] ? qc_channel_axis(c, x) : rank - 1;
     const int64_t channels = axis >= 0 ? in->dim[axis] : 0;
     if (!c->group[x] && channels < 1) return QC_CHANNELS_STOP;
-    const struct qc_tensor *t = real_constant(g, n, 1 - (*data & 1));
-    const bool fits = t && axis >= 0 && has_channels(t, rank, axis, channels);
+    const struct qc_tensor *t = qc_real_constant(g, n, 1 - (*data & 1));
+    /* One element, or one per channel of a value with `rank` dimensions to which it broadcasts. */
+    const int at = t ? axis - (rank - t->shape.rank) : 0;
+    const bool fits = t && axis >= 0 && t->shape.rank <= rank &&
+                      (t->count == 1 || (at >= 0 && t->count == (size_t)channels && t->shape.dim[at] == channels));
     if (n->op == QC_OP_Mul && fits && t->count == (size_t)channels) return QC_CHANNELS_GAIN;
     if (!c->group[x]) return QC_CHANNELS_STOP;
     if (n->op == QC_OP_Add || n->op == QC_OP_Sub) return fits ? QC_CHANNELS_SHIFT : QC_CHANNELS_STOP;
     if (n->op == QC_OP_Clip) {
         for (unsigned i = 1; i < 3; i++)
-            if (!absent(n, i) && (!real_constant(g, n, i) || real_constant(g, n, i)->count != 1))
+            if (!absent(n, i) && (!qc_real_constant(g, n, i) || qc_real_constant(g, n, i)->count != 1))
                 return QC_CHANNELS_STOP;
         return axis >= 0 ? QC_CHANNELS_CLIP : QC_CHANNELS_STOP;
     }
@@ -151,7 +135,7 @@ static enum qc_channel_role role_of(unsigned *data, const struct qc_channels *c,
 static void read_magnitudes(struct qc_layer_weight *w, const struct qc_graph *g, const struct qc_node *n,
                             struct qc_arena *a, struct qc_status *st)
 {
-    const struct qc_tensor *t = real_constant(g, n, 1);
+    const struct qc_tensor *t = qc_real_constant(g, n, 1);
     const float *x = t->data;
     const bool conv = n->op == QC_OP_Conv, rows = conv || qc_attr_int(n, "transB", 0);
     *w = (struct qc_layer_weight){.outputs = t->shape.dim[rows ? 0 : 1],

@@ -239,33 +239,24 @@ bool qc_make_dynamic(struct qc_graph **out, const struct qc_graph *g, const stru
     return qc_rebuild_finish(out, &r, st);
 }
 
-static bool from_input(const struct qc_graph *g, qc_id v)
+/* Returns true if n stands at a step of this chain of first inputs. */
+enum { QUANTIZED, PRODUCT, REAL, SCALED };
+static bool is_step(const struct qc_graph *g, const struct qc_node *n, int step)
 {
-    const struct qc_node *n = qc_node_of(g, v);
-    return n && n->op == QC_OP_DynamicQuantizeLinear;
-}
-
-static bool is_product(const struct qc_graph *g, const struct qc_node *n)
-{
-    return n && n->op == QC_OP_MatMulInteger && from_input(g, n->inputs[0]);
-}
-
-static bool is_cast(const struct qc_graph *g, const struct qc_node *n)
-{
-    return n && n->op == QC_OP_Cast && is_product(g, qc_node_of(g, n->inputs[0]));
-}
-
-static bool is_scaled(const struct qc_graph *g, const struct qc_node *n)
-{
-    return n && n->op == QC_OP_Mul && is_cast(g, qc_node_of(g, n->inputs[0]));
+    static const enum qc_op chain[] = {QC_OP_DynamicQuantizeLinear, QC_OP_MatMulInteger, QC_OP_Cast, QC_OP_Mul};
+    for (; n && n->op == chain[step]; n = qc_node_of(g, n->inputs[0]))
+        if (step-- == QUANTIZED) return true;
+    return false;
 }
 
 enum qc_dynamic_part qc_dynamic_part_of(const struct qc_graph *g, const struct qc_node *n)
 {
-    if (is_product(g, n)) return QC_DYNAMIC_PRODUCT;
-    if (n->op == QC_OP_RoundInBlocks || n->op == QC_OP_DynamicQuantizeLinear || is_cast(g, n)) return QC_DYNAMIC_REST;
-    if (n->op == QC_OP_Mul && (from_input(g, n->inputs[0]) || is_scaled(g, n))) return QC_DYNAMIC_REST;
-    const bool bias =
-        n->op == QC_OP_Add && qc_constant_of(g, n->inputs[1]) && is_scaled(g, qc_node_of(g, n->inputs[0]));
-    return bias ? QC_DYNAMIC_REST : QC_DYNAMIC_NOT;
+    const struct qc_node *first = n->input_count ? qc_node_of(g, n->inputs[0]) : NULL;
+    if (is_step(g, n, PRODUCT)) return QC_DYNAMIC_PRODUCT;
+    const bool factor = n->op == QC_OP_Mul && is_step(g, first, QUANTIZED),
+               bias = n->op == QC_OP_Add && qc_constant_of(g, n->inputs[1]) && is_step(g, first, SCALED);
+    return n->op == QC_OP_RoundInBlocks || is_step(g, n, QUANTIZED) || is_step(g, n, REAL) || is_step(g, n, SCALED) ||
+                   factor || bias
+               ? QC_DYNAMIC_REST
+               : QC_DYNAMIC_NOT;
 }

@@ -237,41 +237,23 @@ static struct qc_tensor *constant_as(bool *exact, const struct narrowing *narrow
 /* Constants with at most this number of elements stay in float32: a Cast would cost more. */
 enum { FEW = 64 };
 
-/* Returns a float32 constant. Large constants of a bfloat16 model are stored in bfloat16 with a Cast after, if that is
-   exact. */
-static qc_id wide_constant(struct narrowing *x, qc_id v, struct qc_status *st)
-{
-    const struct qc_value *value = &x->r->from->values[v];
-    if (value->constant->count <= FEW || own_type(x, v) != QC_BF16) return qc_rebuild_value(x->r, v, st);
-    bool exact;
-    struct qc_tensor *t = constant_as(&exact, x, v, QC_BF16, st);
-    const qc_id narrow = t && exact ? qc_graph_add_constant(x->r->to, value->name, t, st) : 0;
-    qc_tensor_unref(t);
-    return narrow ? qc_graph_cast(x->r->to, narrow, QC_F32, st) : qc_rebuild_value(x->r, v, st);
-}
-
-/* Returns the new value of a real one in the given type. */
+/* Returns the new value of a real one in the given type. Large float32 constants of a bfloat16 model are stored in
+   bfloat16 with a Cast after, if that is exact. */
 static qc_id value_as(struct narrowing *x, qc_id v, enum qc_dtype dtype, struct qc_status *st)
 {
     const struct qc_value *value = &x->r->from->values[v];
+    const bool wide = value->constant && dtype == QC_F32,
+               halves = wide && value->constant->count > FEW && own_type(x, v) == QC_BF16;
     bool exact;
-    if (value->constant && dtype == QC_F32) return wide_constant(x, v, st);
-    struct qc_tensor *t = value->constant ? constant_as(&exact, x, v, dtype, st) : NULL;
-    return t ? qc_graph_add_made_constant(x->r->to, value->name, t, st)
-             : qc_graph_cast(x->r->to, qc_rebuild_value(x->r, v, st), dtype, st);
-}
-
-/* Returns true if the node reads an accumulator or an integer weight. */
-static bool reads_integers(const struct qc_graph *g, const struct qc_node *n)
-{
-    for (unsigned i = 0; i < n->input_count; i++) {
-        const struct qc_node *d = n->inputs[i] ? qc_node_of(g, n->inputs[i]) : NULL;
-        if (!d || d->op != QC_OP_Dequantize) continue;
-        const qc_id qparams = g->values[d->inputs[0]].type.qparams;
-        if (qc_constant_of(g, d->inputs[0]) || (qparams && g->qparams_of[qparams].kind == QC_QPARAMS_PRODUCT))
-            return true;
-    }
-    return false;
+    struct qc_tensor *t = halves                     ? constant_as(&exact, x, v, QC_BF16, st)
+                          : value->constant && !wide ? constant_as(&exact, x, v, dtype, st)
+                                                     : NULL;
+    if (t && !wide) return qc_graph_add_made_constant(x->r->to, value->name, t, st);
+    const qc_id narrow = t && exact ? qc_graph_add_constant(x->r->to, value->name, t, st) : 0;
+    qc_tensor_unref(t);
+    if (narrow) return qc_graph_cast(x->r->to, narrow, QC_F32, st);
+    const qc_id own = qc_rebuild_value(x->r, v, st);
+    return wide ? own : qc_graph_cast(x->r->to, own, dtype, st);
 }
 
 static bool only_float32(const struct qc_graph *g, const struct qc_node *n)
@@ -294,9 +276,15 @@ static bool only_float32(const struct qc_graph *g, const struct qc_node *n)
         if (n->inputs[i] && g->values[n->inputs[i]].type.qparams != QC_REAL) return true;
     for (unsigned k = 0; k < n->output_count; k++)
         if (g->values[n->outputs + k].type.qparams != QC_REAL) return true;
+    for (unsigned i = 0; i < n->input_count; i++) { /* an accumulator or an integer weight */
+        const struct qc_node *d = n->inputs[i] ? qc_node_of(g, n->inputs[i]) : NULL;
+        if (!d || d->op != QC_OP_Dequantize) continue;
+        const qc_id qparams = g->values[d->inputs[0]].type.qparams;
+        if (qc_constant_of(g, d->inputs[0]) || (qparams && g->qparams_of[qparams].kind == QC_QPARAMS_PRODUCT))
+            return true;
+    }
     /* Sums of a dynamic product exceed the range of float16. */
-    return qc_op_has_bodies(n->op) || qc_qlinear_of(&q, n) || reads_integers(g, n) ||
-           qc_dynamic_part_of(g, n) != QC_DYNAMIC_NOT;
+    return qc_op_has_bodies(n->op) || qc_qlinear_of(&q, n) || qc_dynamic_part_of(g, n) != QC_DYNAMIC_NOT;
 }
 
 /* Returns the type in which the node computes. */

@@ -59,13 +59,6 @@ struct region {
     qc_id nodes[QC_FUNCTION_STEPS];
 };
 
-static bool in_region(const struct region *r, qc_id node)
-{
-    for (unsigned i = 0; i < r->count; i++)
-        if (r->nodes[i] == node) return true;
-    return false;
-}
-
 /* Finds the nodes from v down to the variable. Returns false if there are too many, or if a node outside uses one of
    their results. */
 static bool find_region(struct region *r, const struct joining *x, qc_id v, qc_id variable)
@@ -78,7 +71,9 @@ static bool find_region(struct region *r, const struct joining *x, qc_id v, qc_i
             qc_id in = n->inputs[i];
             if (!in || in == variable || qc_constant_of(g, in)) continue;
             if (g->values[in].kind != QC_VALUE_RESULT || !x->base[in]) return false;
-            if (in_region(r, g->values[in].node)) continue;
+            bool known = false;
+            for (unsigned k = 0; k < r->count; k++) known = known || r->nodes[k] == g->values[in].node;
+            if (known) continue;
             if (r->count == QC_FUNCTION_STEPS) return false;
             r->nodes[r->count++] = g->values[in].node;
         }

@@ -41,11 +41,6 @@ const struct qc_given *qc_given_of_weight(const struct qc_given_values *values, 
     return NULL;
 }
 
-static bool is_stored(enum qc_dtype t)
-{
-    return t == QC_U8 || t == QC_I8 || t == QC_U16 || t == QC_I16 || t == QC_U4 || t == QC_I4;
-}
-
 /* Reads the parameters of a QuantizeLinear or DequantizeLinear. Returns false if they are not constant float32, not one
    per tensor or channel, or not valid qparams, or if memory is out. */
 static bool parameters_of(struct qc_given *out, const struct taking *t, const struct qc_node *n, struct qc_status *st)
@@ -57,10 +52,13 @@ static bool parameters_of(struct qc_given *out, const struct taking *t, const st
     const struct qc_tensor *scale = qc_constant_of(g, n->inputs[1]),
                            *zero = has_zero ? qc_constant_of(g, n->inputs[2]) : NULL;
     const int rank = g->values[real].type.shape.rank;
+    const enum qc_dtype type = g->values[stored].type.dtype;
     int64_t axis = qc_attr_int(n, "axis", 1);
-    bool usable = scale && scale->dtype == QC_F32 && scale->count && (!has_zero || zero) &&
-                  is_stored(g->values[stored].type.dtype) && g->values[real].type.dtype == QC_F32 &&
-                  !qc_attr_int(n, "block_size", 0) && scale->shape.rank <= 1 && (!zero || zero->count == scale->count);
+    bool usable =
+        scale && scale->dtype == QC_F32 && scale->count && (!has_zero || zero) &&
+        (type == QC_U8 || type == QC_I8 || type == QC_U16 || type == QC_I16 || type == QC_U4 || type == QC_I4) &&
+        g->values[real].type.dtype == QC_F32 && !qc_attr_int(n, "block_size", 0) && scale->shape.rank <= 1 &&
+        (!zero || zero->count == scale->count);
     if (axis < 0) axis += rank;
     if (usable && scale->count > 1)
         usable = axis >= 0 && axis < rank && g->values[real].type.shape.dim[axis] == (int64_t)scale->count;
@@ -73,11 +71,8 @@ static bool parameters_of(struct qc_given *out, const struct taking *t, const st
         z[i] = zero ? (int32_t)qc_tensor_int(zero, i) : 0;
         if (!(s[i] >= QC_SCALE_MIN) || !isfinite(s[i])) usable = false;
     }
-    *out = (struct qc_given){.dtype = g->values[stored].type.dtype,
-                             .count = scale->count,
-                             .axis = scale->count > 1 ? (int)axis : 0,
-                             .scale = s,
-                             .zero_point = z};
+    *out = (struct qc_given){
+        .dtype = type, .count = scale->count, .axis = scale->count > 1 ? (int)axis : 0, .scale = s, .zero_point = z};
     return usable;
 }
 

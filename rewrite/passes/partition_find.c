@@ -88,14 +88,6 @@ static void check_real(void *user, qc_id v)
     if (constant && !constant->count) c->empty = true;
 }
 
-static bool is_kept(const struct qc_partition_options *o, const struct qc_node *n)
-{
-    bool kept = false;
-    for (size_t i = 0; n->name && !kept && i < o->kept_count; i++)
-        kept = strncmp(n->name, o->kept[i], strlen(o->kept[i])) == 0;
-    return kept;
-}
-
 static bool accept(void *user, const struct qc_match *m)
 {
     struct finder *f = user;
@@ -109,11 +101,15 @@ static bool accept(void *user, const struct qc_match *m)
             f->skipped_join[m->nodes[0]] = m->rule->joins && asked;
             return false;
         }
-    for (unsigned i = 0; i < m->node_count; i++)
-        if (is_kept(&p->options, &g->nodes[m->nodes[i]])) {
-            p->reason[m->nodes[0]] = "as in the model, whose weights have few bits; --weight-type replaces them";
-            return false;
-        }
+    for (unsigned i = 0; i < m->node_count; i++) {
+        const char *name = g->nodes[m->nodes[i]].name, *const *kept = p->options.kept;
+        bool is_kept = false;
+        for (size_t k = 0; name && k < p->options.kept_count; k++)
+            is_kept = is_kept || strncmp(name, kept[k], strlen(kept[k])) == 0;
+        if (!is_kept) continue;
+        p->reason[m->nodes[0]] = "as in the model, whose weights have few bits; --weight-type replaces them";
+        return false;
+    }
     if (!qc_partition_chooses(&p->options, g, m)) {
         p->reason[m->nodes[0]] = "left in float by --only";
         return false;
@@ -157,11 +153,6 @@ static bool find_islands(struct finder *f, const struct qc_rules *rules, struct 
         }
     }
     return st->code == QC_OK;
-}
-
-static bool is_quantizable(const struct qc_graph *g, qc_id v)
-{
-    return v && g->values[v].type.dtype == QC_F32;
 }
 
 /* Returns the capture that is quantized to qparams of this name, or 0. */
@@ -223,7 +214,7 @@ static bool find_caches(struct qc_partition *p, const struct qc_uses *uses, stru
     struct qc_cache c;
     if (p->options.cache == QC_NONE) return true;
     for (size_t i = 0; i < g->input_count; i++) {
-        if (!is_quantizable(g, g->inputs[i].value) || !qc_cache_of(&c, uses, g->inputs[i].value) ||
+        if (!qc_is_quantizable(g, g->inputs[i].value) || !qc_cache_of(&c, uses, g->inputs[i].value) ||
             !uses->output_count[c.joins->outputs])
             continue;
         p->cached[c.joins->outputs] = 2 + qc_cache_heads(g, &c);
@@ -247,8 +238,8 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
         if (stored_as && !qc_partition_covers(p->matches.at[n->id]))
             unite_constants(p, p->matches.at[n->id], p->matches.at[n->id]->rule->give, uses);
         enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
-        if (!p->matches.live[n->id] || p->matches.at[n->id] || b == QC_AFFINE_NONE || !is_quantizable(g, n->outputs) ||
-            p->cached[n->outputs])
+        if (!p->matches.live[n->id] || p->matches.at[n->id] || b == QC_AFFINE_NONE ||
+            !qc_is_quantizable(g, n->outputs) || p->cached[n->outputs])
             continue;
         if (apart[n->id] && !p->options.one_scale_joins) {
             p->reason[n->id] = n->op == QC_OP_Pad ? "pads with a number that only float ops read"
@@ -257,25 +248,13 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
         }
         unsigned inputs = b == QC_AFFINE_JOIN ? n->input_count : 1;
         for (unsigned i = 0; i < inputs; i++) {
-            if (!is_quantizable(g, n->inputs[i])) continue;
+            if (!qc_is_quantizable(g, n->inputs[i])) continue;
             if (b != QC_AFFINE_KEEP && qc_all_uses(uses, n->inputs[i]).count != 1) continue;
             for (unsigned k = 0; k < n->output_count; k++) join_quantizers(p, n->inputs[i], n->outputs + k);
         }
     }
     for (qc_id v = 1; v <= g->value_count; v++) p->class_of[v] = qc_union_root(p->class_of, v);
     return true;
-}
-
-/* If the only user of a value is a clamp of its class, returns the clamp's result, which is quantized instead. */
-static qc_id past_bounds(const struct qc_partition *p, const struct qc_uses *uses, qc_id v)
-{
-    const struct qc_graph *g = p->graph;
-    for (;;) {
-        const qc_id user = qc_only_reader(uses, v);
-        if (!user || p->matches.at[user] || qc_node_affine(&g->nodes[user]) != QC_AFFINE_BOUND) return v;
-        if (p->class_of[g->nodes[user].outputs] != p->class_of[v]) return v;
-        v = g->nodes[user].outputs;
-    }
 }
 
 static void request(void *user, qc_id v)
@@ -450,7 +429,14 @@ static void find_requests(struct qc_partition *p, const struct qc_uses *uses)
         const struct qc_match *m = p->matches.at[id];
         if (!m || p->weights_only[id]) continue;
         each_quantized(m->rule->give, m, request, p);
-        if (stores_result(p, m)) p->requested[past_bounds(p, uses, m->root)] = true;
+        if (!stores_result(p, m)) continue;
+        /* If the only user of a value is a clamp of its class, the clamp's result is quantized instead. */
+        qc_id v = m->root;
+        for (qc_id user; (user = qc_only_reader(uses, v)) && !p->matches.at[user] &&
+                         qc_node_affine(&g->nodes[user]) == QC_AFFINE_BOUND &&
+                         p->class_of[g->nodes[user].outputs] == p->class_of[v];)
+            v = g->nodes[user].outputs;
+        p->requested[v] = true;
     }
     for (qc_id v = 1; v <= g->value_count; v++)
         if (qc_given_of_value(p->options.given, g, v)) request(p, v);
@@ -490,7 +476,7 @@ static bool note_stored(struct finder *f, struct qc_status *st)
                                 (double)t->bytes / 1e6);
         all = all && f->skipped_join[n->id];
         for (unsigned i = 0; all && i < n->input_count; i++)
-            all = !is_quantizable(g, n->inputs[i]) || qc_constant_of(g, n->inputs[i]) ||
+            all = !qc_is_quantizable(g, n->inputs[i]) || qc_constant_of(g, n->inputs[i]) ||
                   stored[p->class_of[n->inputs[i]]];
         if (all)
             qc_lines_add(

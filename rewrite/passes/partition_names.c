@@ -25,14 +25,6 @@ static qc_id value_in(const struct qc_graph *g, const struct qc_graph *model, qc
     return name ? qc_graph_find_value(g, name) : 0;
 }
 
-/* Returns true if the node's inputs, except constants, are values of g: no rule has joined their makers to it. */
-static bool stands_alone(const struct qc_graph *g, const struct qc_graph *model, const struct qc_node *n)
-{
-    for (unsigned i = 0; i < n->input_count; i++)
-        if (n->inputs[i] && !qc_is_constant(model, n->inputs[i]) && !value_in(g, model, n->inputs[i])) return false;
-    return true;
-}
-
 /* Returns the node of g that computes a node of the model and, if *joined, others behind it; NULL if it is not known.
  */
 static const struct qc_node *stand_in(bool *joined, const struct qc_graph *g, const struct qc_uses *uses,
@@ -66,7 +58,11 @@ bool qc_model_ops_of(const struct qc_model_ops **out, const struct qc_graph *mod
         const struct qc_node *now = stand_in(&joined, g, &uses, n);
         if (!now || now->op == n->op) continue;
         product = product && qc_op_info(now->op)->affine == QC_AFFINE_PRODUCT;
-        if (joined ? product : stands_alone(g, model, n)) {
+        /* Its inputs, except constants, are values of g: no rule has joined their makers to it. */
+        bool alone = true;
+        for (unsigned i = 0; i < n->input_count; i++)
+            alone = alone && (!n->inputs[i] || qc_is_constant(model, n->inputs[i]) || value_in(g, model, n->inputs[i]));
+        if (joined ? product : alone) {
             const char *name = now->name && *now->name ? now->name : g->values[now->outputs].name;
             if (name) ops->of[ops->count++] = (struct qc_model_op){.name = name, .op = qc_op_info(n->op)->name};
         }

@@ -468,14 +468,6 @@ bool qc_types_check(const struct qc_partition_options *o, const struct qc_types_
            check_globs(o->weight_types, o->weight_type_count, used->weight, "weight-type", st);
 }
 
-/* Returns true if v is a constant, or one that is quantized and moved. */
-static bool is_constant_weight(const struct qc_graph *g, qc_id v)
-{
-    for (const struct qc_node *n; (n = qc_node_of(g, v)) != NULL; v = n->inputs[0])
-        if (n->op != QC_OP_Quantize && n->op != QC_OP_Transpose && n->op != QC_OP_Reshape) return false;
-    return g->values[v].kind == QC_VALUE_CONSTANT;
-}
-
 bool qc_types_check_products(const struct qc_graph *g, struct qc_status *st)
 {
     char list[LIST] = "", label[QC_LABEL];
@@ -495,7 +487,11 @@ bool qc_types_check_products(const struct qc_graph *g, struct qc_status *st)
             at = strlen(list);
         }
         found++;
-        weights += is_constant_weight(g, n->inputs[1]);
+        qc_id w = n->inputs[1]; /* a constant, or one that is quantized and moved */
+        for (const struct qc_node *q;
+             (q = qc_node_of(g, w)) && (q->op == QC_OP_Quantize || q->op == QC_OP_Transpose || q->op == QC_OP_Reshape);)
+            w = q->inputs[0];
+        weights += g->values[w].kind == QC_VALUE_CONSTANT;
         if (qc_dtype_info(g->qparams_of[s->a].dtype)->is_signed) byte = "int8";
     }
     if (!found) return true;

@@ -30,12 +30,6 @@ bool qc_moves_exactly(const struct qc_rules *rules, const struct qc_graph *g, co
 /* 4 bits: an input that loses more keeps its own scale. */
 #define APART 16
 
-/* Infinite if the bounds are not known. */
-static double magnitude(struct qc_bounds b)
-{
-    return fmax(fabs(b.lo), fabs(b.hi));
-}
-
 /* Returns true if the sizes of what is joined differ much or, if `all`, nothing is known of them and they come from
    more than one source. */
 static bool sizes_differ(const struct qc_graph *g, const struct qc_node *n, const struct qc_bounds *bounds, bool all)
@@ -44,7 +38,8 @@ static bool sizes_differ(const struct qc_graph *g, const struct qc_node *n, cons
     qc_id source = 0;
     bool several = false;
     for (unsigned i = 0; i < n->input_count; i++) {
-        const double m = magnitude(bounds[n->inputs[i]]);
+        const struct qc_bounds *b = &bounds[n->inputs[i]];
+        const double m = fmax(fabs(b->lo), fabs(b->hi)); /* infinite if the bounds are not known */
         qc_id v = n->inputs[i]; /* the value whose elements it holds, through ops that move them */
         for (const struct qc_node *o; (o = qc_node_of(g, v)) && qc_node_affine(o) == QC_AFFINE_KEEP;) v = o->inputs[0];
         if (m == 0) continue; /* all zeros: any scale is exact */
@@ -191,16 +186,6 @@ static qc_id in_qparams(struct expansion *x, qc_id old, qc_id qparams, struct qc
     return qc_graph_quantize(x->r->to, v, qparams, x->axis[old], st);
 }
 
-/* Returns true if parameters along this axis of input i still belong to whole channels in all results. */
-static bool channels_pass(const struct expansion *x, const struct qc_node *n, unsigned i, int axis)
-{
-    const struct qc_value *values = x->g->values;
-    for (unsigned k = 0; k < n->output_count; k++)
-        if (qc_kept_axis(x->g, n, &values[n->inputs[i]].type.shape, &values[n->outputs + k].type.shape, axis) < 0)
-            return false;
-    return true;
-}
-
 /* Returns the stored qparams from which all new data inputs are read, or 0. Constants accept any qparams, except those
    of an input of a very different size. */
 static qc_id common_qparams(const struct expansion *x, const struct qc_node *n, enum qc_affine_behaviour b)
@@ -219,7 +204,12 @@ static qc_id common_qparams(const struct expansion *x, const struct qc_node *n, 
         qc_id s = to->values[dq->inputs[0]].type.qparams;
         if ((qparams && s != qparams) || to->qparams_of[s].kind != QC_QPARAMS_QUANTIZER) return 0;
         if (to->qparams_of[s].block || !passes(to, s)) return 0;
-        if (to->qparams_of[s].per_channel && !channels_pass(x, n, i, to->values[dq->inputs[0]].type.axis)) return 0;
+        /* Parameters along the axis must still belong to whole channels in all results. */
+        const struct qc_value *values = x->g->values;
+        for (unsigned k = 0; to->qparams_of[s].per_channel && k < n->output_count; k++)
+            if (qc_kept_axis(x->g, n, &values[n->inputs[i]].type.shape, &values[n->outputs + k].type.shape,
+                             to->values[dq->inputs[0]].type.axis) < 0)
+                return 0;
         qparams = s;
     }
     return qparams;

@@ -18,11 +18,6 @@ static void mark_ops(bool *named, const struct qc_expr *e)
         if (e->args[i]) mark_ops(named, e->args[i]);
 }
 
-static bool is_observed(const struct qc_graph *g, qc_id v)
-{
-    return v && g->values[v].type.dtype == QC_F32;
-}
-
 bool qc_observable_values(size_t *count, qc_id **values, const struct qc_graph *g, const struct qc_rules *rules,
                           struct qc_arena *a, struct qc_status *st)
 {
@@ -38,19 +33,20 @@ bool qc_observable_values(size_t *count, qc_id **values, const struct qc_graph *
     /* Values of a node in no match that another value of their class covers. Inputs of a join that is apart may have
        classes of their own. */
     QC_EACH_NODE(n, g) {
-        if (named[n->op] || !n->input_count || !is_observed(g, n->outputs) || !is_observed(g, n->inputs[0])) continue;
+        if (named[n->op] || !n->input_count || !qc_is_quantizable(g, n->outputs) || !qc_is_quantizable(g, n->inputs[0]))
+            continue;
         const enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
         if (b == QC_AFFINE_KEEP && n->op != QC_OP_Pad) /* a Pad may add another number */
             for (unsigned k = 0; k < n->output_count; k++) hidden[n->outputs + k] = true;
         const unsigned covered = apart[n->id] ? 0 : b == QC_AFFINE_JOIN ? n->input_count : b == QC_AFFINE_BOUND ? 1 : 0;
         for (unsigned i = 0; i < covered; i++)
-            if (is_observed(g, n->inputs[i]) && uses[n->inputs[i]] == 1) hidden[n->inputs[i]] = true;
+            if (qc_is_quantizable(g, n->inputs[i]) && uses[n->inputs[i]] == 1) hidden[n->inputs[i]] = true;
     }
     QC_EACH_NODE(n, g) /* a quantizer may have the range of what a maximum chooses */
         for (unsigned i = 0; qc_is_extreme(n->op) && i < n->input_count; i++)
             if (chosen[n->inputs[i]]) hidden[n->outputs] = false;
     for (qc_id v = 1; v <= g->value_count; v++)
-        if (is_observed(g, v) && g->values[v].kind != QC_VALUE_CONSTANT && g->values[v].name &&
+        if (qc_is_quantizable(g, v) && g->values[v].kind != QC_VALUE_CONSTANT && g->values[v].name &&
             (!hidden[v] || sized[v])) /* such a value may never have an element */
             (*values)[(*count)++] = v;
     return true;
@@ -317,32 +313,28 @@ static int resolve_axis(void *user, const struct qc_match *m, qc_id capture)
     return quantizer_axis(user, capture ? capture : m->root);
 }
 
-/* Rounds a cache to its own type: outputs have it, and readers may quantize it again. */
-static void quantize_cache(struct simulation *s, qc_id old, struct qc_status *st)
-{
-    struct qc_graph *to = s->r->to;
-    const int heads = s->p->cached[old] - 2;
-    char label[QC_LABEL];
-    const struct qc_qparams def = {.name = qc_arena_printf(to->arena, st, "%s in the cache",
-                                                           whole_name(label, s->p->graph, old)),
-                                   .dtype = s->p->options.cache,
-                                   .symmetry = QC_SYMMETRIC,
-                                   .in_place = true,
-                                   .power_of_two = s->p->options.target->power_of_two,
-                                   .per_channel = heads >= 0};
-    const qc_id qparams = def.name ? qc_graph_add_quantizer(to, &def, st) : 0, v = s->r->map[old];
-    if (!qparams || !qc_graph_set_observed(to, qparams, 1, &v, st)) return;
-    const qc_id stored = qc_graph_quantize(to, v, qparams, heads < 0 ? 0 : heads, st);
-    s->cached[old] = s->r->map[old] = qc_graph_dequantize(to, stored, st);
-}
-
 /* Quantizes a value that has qparams: all later users read its quantized form. Floats of few bits are stored for
    products alone, so a float op that also reads the value need not lose precision. */
 static void simulate_value(struct simulation *s, qc_id old, struct qc_status *st)
 {
     struct qc_graph *to = s->r->to;
     s->computed[old] = s->r->map[old];
-    if (s->p->cached[old]) quantize_cache(s, old, st);
+    if (s->p->cached[old]) {
+        /* Round a cache to its own type: outputs have it, and readers may quantize it again. */
+        const int heads = s->p->cached[old] - 2;
+        char label[QC_LABEL];
+        const struct qc_qparams def = {.name = qc_arena_printf(to->arena, st, "%s in the cache",
+                                                               whole_name(label, s->p->graph, old)),
+                                       .dtype = s->p->options.cache,
+                                       .symmetry = QC_SYMMETRIC,
+                                       .in_place = true,
+                                       .power_of_two = s->p->options.target->power_of_two,
+                                       .per_channel = heads >= 0};
+        const qc_id cache = def.name ? qc_graph_add_quantizer(to, &def, st) : 0, whole = s->r->map[old];
+        if (!cache || !qc_graph_set_observed(to, cache, 1, &whole, st)) return;
+        const qc_id stored = qc_graph_quantize(to, whole, cache, heads < 0 ? 0 : heads, st);
+        s->cached[old] = s->r->map[old] = qc_graph_dequantize(to, stored, st);
+    }
     if (!s->p->requested[old] || qc_is_small_float(qc_partition_scheme(s->p, s->p->class_of[old], false).dtype)) return;
     const qc_id v = s->r->map[old], qparams = quantizer_of(s, old, st);
     const struct qc_node *n = qc_node_of(to, v);

@@ -62,20 +62,6 @@ static bool find_computed(struct computed *c, struct qc_index *by_hash, struct q
     return true;
 }
 
-/* Sets large [value_count + 1] for constants of many bytes that no operator reads as parameters of quantization.
-   Returns true if there are any. */
-static bool find_large(bool *large, const struct qc_graph *g)
-{
-    for (qc_id v = 1; v <= g->value_count; v++)
-        large[v] = g->values[v].constant && g->values[v].constant->bytes >= LEAST;
-    QC_EACH_NODE(n, g) {
-        const bool linear = n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear;
-        struct qc_qlinear q;
-        for (unsigned i = 0; (linear || qc_qlinear_of(&q, n)) && i < n->input_count; i++) large[n->inputs[i]] = false;
-    }
-    return g->value_count && memchr(large + 1, true, g->value_count);
-}
-
 /* Returns the numbers in float16; NULL if they need more bits, or memory is out. */
 static struct qc_tensor *in_halves(const struct qc_tensor *t, struct qc_status *st)
 {
@@ -96,7 +82,15 @@ bool qc_unfold_constants(struct qc_graph **g, const struct qc_graph *source, qc_
     struct qc_graph *out = NULL;
     QC_FREED bool *large = calloc((*g)->value_count + 1, sizeof *large);
     if (!large) return qc_fail_memory(st, (*g)->value_count);
-    if (!find_large(large, *g)) return true;
+    /* Constants of many bytes that no operator reads as parameters of quantization. */
+    for (qc_id v = 1; v <= (*g)->value_count; v++)
+        large[v] = (*g)->values[v].constant && (*g)->values[v].constant->bytes >= LEAST;
+    QC_EACH_NODE(n, *g) {
+        const bool linear = n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear;
+        struct qc_qlinear q;
+        for (unsigned i = 0; (linear || qc_qlinear_of(&q, n)) && i < n->input_count; i++) large[n->inputs[i]] = false;
+    }
+    if (!(*g)->value_count || !memchr(large + 1, true, (*g)->value_count)) return true;
     if (count_bytes(&c, st) && qc_fold_values(&c.folded, source, eval, st) && find_computed(&c, &by_hash, st) &&
         qc_rebuild_begin(&r, *g, st)) {
         QC_FREED qc_id *map = calloc(source->value_count + 1, sizeof *map);
