@@ -189,33 +189,29 @@ static void canon_define(struct qc_canon *c, const struct qc_qlinear_port *p, qc
 
 static qc_id canon_operand(struct qc_canon *c, const struct qc_qlinear_port *p, int axis, struct qc_status *st);
 
-static void qlinear_product(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
-                            struct qc_status *st)
-{
-    qc_id in[3] = {QC_ABSENT};
-    for (unsigned i = 0; i < 2; i++) {
-        const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
-        in[i] = canon_operand(c, &p, weight_axis(c, q->op, n, p.value), st);
-    }
-    if (st->code != QC_OK) return;
-    const char *name = qc_canon_base(c, n->outputs, st);
-    const qc_id product =
-        qc_graph_add_product(c->r.to, c->r.to->values[in[0]].type.qparams, c->r.to->values[in[1]].type.qparams, st);
-    if (q->extra) in[2] = accumulator_bias(c, q->extra, product, st);
-    const struct qc_node_def def = {
-        .op = q->op, .inputs = in, .input_count = q->extra ? 3 : 2, .qparams = product, QC_RESULT(name)};
-    const qc_id v = canon_add(c, n, &def, st);
-    if (q->result)
-        canon_define(c, &q->out, ours(c, QC_OP_Requantize, v, qc_canon_port_qparams(c, &q->out, st), 0, st), st);
-    else
-        c->r.map[n->outputs] = dequantized(c, v, st);
-}
-
 static void canon_qlinear_op(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
                              struct qc_status *st)
 {
     if (qc_op_info(q->op)->affine == QC_AFFINE_PRODUCT) {
-        qlinear_product(c, n, q, st);
+        qc_id in[3] = {QC_ABSENT};
+        for (unsigned i = 0; i < 2; i++) {
+            const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
+            in[i] = canon_operand(c, &p, weight_axis(c, q->op, n, p.value), st);
+        }
+        if (st->code != QC_OK) return;
+        const struct qc_value *values = c->r.to->values;
+        const qc_id product = qc_graph_add_product(c->r.to, values[in[0]].type.qparams, values[in[1]].type.qparams, st);
+        if (q->extra) in[2] = accumulator_bias(c, q->extra, product, st);
+        const struct qc_node_def def = {.op = q->op,
+                                        .inputs = in,
+                                        .input_count = q->extra ? 3 : 2,
+                                        .qparams = product,
+                                        QC_RESULT(qc_canon_base(c, n->outputs, st))};
+        const qc_id v = canon_add(c, n, &def, st);
+        if (q->result)
+            canon_define(c, &q->out, ours(c, QC_OP_Requantize, v, qc_canon_port_qparams(c, &q->out, st), 0, st), st);
+        else
+            c->r.map[n->outputs] = dequantized(c, v, st);
         return;
     }
     const qc_id qparams = qc_canon_port_qparams(c, &q->out, st);

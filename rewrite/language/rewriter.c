@@ -24,18 +24,6 @@ static unsigned choose_matches(struct matcher *x, unsigned options)
     return x->choice[k];
 }
 
-/* Advances to the next way: the last point with another option takes it. Returns false after the last way. */
-static bool next_way(struct matcher *x)
-{
-    for (unsigned k = x->met; k; k--)
-        if (x->choice[k - 1] + 1 < x->options[k - 1]) {
-            x->choice[k - 1]++;
-            x->decided = k;
-            return true;
-        }
-    return false;
-}
-
 static bool bind_slot(qc_id *slot, qc_id id)
 {
     if (*slot) return *slot == id;
@@ -86,15 +74,6 @@ static bool match_type(const struct matcher *x, const struct qc_expr *e, qc_id v
     return e->dtype == QC_NONE || e->dtype == (t->qparams ? x->g->qparams_of[t->qparams].dtype : t->dtype);
 }
 
-static bool add_node(struct matcher *x, qc_id node)
-{
-    for (unsigned i = 0; x->island && i < x->m.node_count; i++)
-        if (x->m.nodes[i] == node) return true;
-    if (x->m.node_count == QC_ISLAND_OPS) return false;
-    x->m.nodes[x->m.node_count++] = node;
-    return true;
-}
-
 /* Returns true if no node outside uses a value inside. */
 static bool is_closed(const struct matcher *x)
 {
@@ -131,7 +110,10 @@ static bool match_expr(struct matcher *x, const struct qc_expr *e, qc_id v, bool
             return false;
         qc_id stored = n->op == QC_OP_Dequantize ? n->inputs[0] : v; /* the integer side */
         if (!match_qparams(x, &e->qparams, stored) || !match_type(x, e, stored)) return false;
-        if (!add_node(x, x->g->values[v].node)) return false;
+        bool known = false;
+        for (unsigned i = 0; x->island && i < x->m.node_count; i++) known = known || x->m.nodes[i] == n->id;
+        if (!known && x->m.node_count == QC_ISLAND_OPS) return false;
+        if (!known) x->m.nodes[x->m.node_count++] = n->id;
         const bool commutes = n->op == QC_OP_Add || n->op == QC_OP_Mul || n->op == QC_OP_Max || n->op == QC_OP_Min,
                    both_ways = commutes && e->arg_count == 2 && n->input_count == 2;
         return match_args(x, e, n, both_ways && choose_matches(x, 2));
@@ -164,7 +146,12 @@ static bool match_at(struct qc_match *out, const struct qc_rule *rule, const str
             *out = x.m;
             return true;
         }
-        if (!next_way(&x)) return false;
+        /* The last point with another option takes it. */
+        unsigned k = x.met;
+        while (k && x.choice[k - 1] + 1 >= x.options[k - 1]) k--;
+        if (!k) return false;
+        x.choice[k - 1]++;
+        x.decided = k;
     }
     return false;
 }
