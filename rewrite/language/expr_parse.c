@@ -323,13 +323,6 @@ unsigned qc_parse_slot_of(struct qc_rule_parser *p, const char *name)
     return i;
 }
 
-/* Returns true at a name in upper case with arguments, or one with a domain. Attributes may have such names too. */
-static bool at_operator(const struct qc_lexer *x)
-{
-    if (x->at + 1 >= x->end) return false;
-    return *x->at == '.' || (*x->at == ':' && x->at[1] == ':') || (*x->at == '(' && at_upper(x));
-}
-
 static const struct qc_builtin *builtin_of(const struct qc_rule_parser *p, const char *name)
 {
     const struct qc_builtin *b = p->place == QC_PLACE_FUNCTION ? qc_function_builtins
@@ -350,7 +343,9 @@ static struct qc_expr *parse_named(struct qc_rule_parser *p)
     struct qc_lexer *x = &p->x;
     struct qc_expr *e = new_expr(p, QC_EXPR_CAPTURE);
     const bool function = p->place == QC_PLACE_FUNCTION;
-    if (function && at_operator(x)) {
+    /* A name in upper case with arguments, or one with a domain. Attributes may have such names too. */
+    if (function && x->at + 1 < x->end &&
+        (*x->at == '.' || (*x->at == ':' && x->at[1] == ':') || (*x->at == '(' && at_upper(x)))) {
         e->text = qc_parse_operator(p);
         e->op = qc_op_from_name(e->text);
         e->kind = e->op == QC_OP_INVALID ? QC_EXPR_FUNCTION : QC_EXPR_OP;

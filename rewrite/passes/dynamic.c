@@ -83,19 +83,6 @@ static const char *named(struct qc_graph *to, const char *base, const char *suff
     return qc_arena_printf(to->arena, st, "%s_%s", base ? base : "", suffix);
 }
 
-/* Quantizes the input once for all products that read it: integers, scale and zero point. */
-static qc_id quantize_input(struct qc_graph *to, qc_id x, struct qc_status *st)
-{
-    const char *base = to->values[x].name ? to->values[x].name : QC_VALUE_LABEL(to, x);
-    const char *name = named(to, base, "dynamic", st);
-    const char *names[] = {named(to, base, "quantized", st), named(to, base, "scale", st),
-                           named(to, base, "zero_point", st)};
-    return qc_graph_add(to,
-                        QC_NODE(QC_OP_DynamicQuantizeLinear, QC_INPUTS(x), .name = name, .output_count = 3,
-                                .output_names = names),
-                        st);
-}
-
 static void convert(struct qc_rebuild *r, const struct qc_node *n, const struct weight *w, struct qc_status *st)
 {
     const struct qc_graph *g = r->from;
@@ -106,7 +93,16 @@ static void convert(struct qc_rebuild *r, const struct qc_node *n, const struct 
     const char *cast = named(to, name, "cast", st), *scales = named(to, name, "scales", st),
                *scaled = named(to, name, "scaled", st), *biased = named(to, name, "bias", st);
     const bool bias = n->input_count > 2 && n->inputs[2];
-    const qc_id x = qc_rebuild_value(r, n->inputs[0], st), q = quantize_input(to, x, st);
+    /* The input is quantized once for all products that read it: integers, scale and zero point. */
+    const qc_id x = qc_rebuild_value(r, n->inputs[0], st);
+    const char *base = to->values[x].name ? to->values[x].name : QC_VALUE_LABEL(to, x);
+    const char *names[] = {named(to, base, "quantized", st), named(to, base, "scale", st),
+                           named(to, base, "zero_point", st)};
+    const qc_id q =
+        qc_graph_add(to,
+                     QC_NODE(QC_OP_DynamicQuantizeLinear, QC_INPUTS(x), .name = named(to, base, "dynamic", st),
+                             .output_count = 3, .output_names = names),
+                     st);
     const struct qc_qparams *s = w->qparams;
     const char *stored_name = named(to, w->name, "quantized", st), *scale = named(to, w->name, "scale", st),
                *zero = named(to, w->name, "zero_point", st);

@@ -182,10 +182,20 @@ static void take_given(struct qc_qparams *def, const struct qc_given *given)
     def->given = given;
 }
 
+/* Returns the qparams of an activation of a class. */
+static struct qc_qparams of_class(const struct simulation *s, qc_id class, const char *name)
+{
+    const struct qc_type_scheme a = qc_partition_scheme(s->p, class, false);
+    return (struct qc_qparams){.name = name,
+                               .dtype = a.dtype,
+                               .symmetry = qc_is_small_float(a.dtype) ? QC_SYMMETRIC : a.symmetry,
+                               .restricted = a.restricted,
+                               .power_of_two = s->p->options.target->power_of_two};
+}
+
 static qc_id quantizer_of(struct simulation *s, qc_id value, struct qc_status *st)
 {
     qc_id class = s->p->class_of[value];
-    const struct qc_type_scheme a = qc_partition_scheme(s->p, class, false);
     char name[QC_LABEL];
     if (s->quantizer[class]) return s->quantizer[class];
     qc_id named = class; /* the first observed activation of the class */
@@ -194,12 +204,8 @@ static qc_id quantizer_of(struct simulation *s, qc_id value, struct qc_status *s
         named = v;
         if (!qc_constant_of(s->p->graph, v)) break;
     }
-    struct qc_qparams def = {.name = whole_name(name, s->p->graph, named),
-                             .dtype = a.dtype,
-                             .symmetry = qc_is_small_float(a.dtype) ? QC_SYMMETRIC : a.symmetry,
-                             .restricted = a.restricted,
-                             .power_of_two = s->p->options.target->power_of_two,
-                             .per_channel = s->p->channel_axis[value] >= 0};
+    struct qc_qparams def = of_class(s, class, whole_name(name, s->p->graph, named));
+    def.per_channel = s->p->channel_axis[value] >= 0;
     take_given(&def, s->p->given[class]);
     return s->quantizer[class] = qc_graph_add_quantizer(s->r->to, &def, st);
 }
@@ -253,17 +259,6 @@ static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, stru
     return st->code == QC_OK ? qc_graph_add_quantizer(s->r->to, &def, st) : 0;
 }
 
-static qc_id constant_quantizer(struct simulation *s, qc_id constant, struct qc_status *st)
-{
-    const struct qc_type_scheme a = qc_partition_scheme(s->p, s->p->class_of[constant], false);
-    struct qc_qparams def = {.name = constant_name(s, constant, USE_DATA, st),
-                             .dtype = a.dtype,
-                             .symmetry = qc_is_small_float(a.dtype) ? QC_SYMMETRIC : a.symmetry,
-                             .restricted = a.restricted,
-                             .power_of_two = s->p->options.target->power_of_two};
-    return def.name ? qc_graph_add_quantizer(s->r->to, &def, st) : 0;
-}
-
 /* Returns the quantizer that a name of qparams means: that of the value that the template quantizes to this name. A
    product has the quantizers of its factors. taker: the op that e is an argument of. */
 static qc_id qparams_by_name(struct simulation *s, const struct qc_match *m, const struct qc_expr *e,
@@ -274,9 +269,10 @@ static qc_id qparams_by_name(struct simulation *s, const struct qc_match *m, con
     const qc_id v = qc_template_quantizes(m, e);
     if (v && !e->qparams.product && e->qparams.first == name) {
         if (!qc_constant_of(g, v)) return quantizer_of(s, v, st);
-        return e->qparams.axis_kind == QC_AXIS_TENSOR
-                   ? constant_quantizer(s, v, st)
-                   : weight_quantizer(s, v, qc_template_axis(m, g, &e->qparams, taker), st);
+        if (e->qparams.axis_kind != QC_AXIS_TENSOR)
+            return weight_quantizer(s, v, qc_template_axis(m, g, &e->qparams, taker), st);
+        const struct qc_qparams def = of_class(s, s->p->class_of[v], constant_name(s, v, USE_DATA, st));
+        return def.name ? qc_graph_add_quantizer(s->r->to, &def, st) : 0;
     }
     for (unsigned i = 0; i < e->arg_count; i++) {
         qc_id found = qparams_by_name(s, m, e->args[i], e, name, st);

@@ -19,26 +19,19 @@ static const struct qc_node *quantize_of(const struct qc_graph *g, qc_id v, bool
     return !weights || (q->kind == QC_QPARAMS_QUANTIZER && q->is_weight) ? qc_node_of(g, v) : NULL;
 }
 
-/* Returns [node_count + 1]: the outputs need the node. */
-static bool *live_nodes(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
-{
-    bool *value = QC_NEW_ARRAY(a, bool, g->value_count + 1, st), *live = QC_NEW_ARRAY(a, bool, g->node_count + 1, st);
-    if (!value || !live) return NULL;
-    for (size_t i = 0; i < g->output_count; i++) value[g->outputs[i].value] = true;
-    QC_EACH_NODE_BACK(n, g) {
-        for (unsigned k = 0; k < n->output_count; k++) live[n->id] |= value[n->outputs + k];
-        for (unsigned i = 0; live[n->id] && i < n->input_count; i++) value[n->inputs[i]] = true;
-    }
-    return live;
-}
-
 /* Makes the graph with stored constants. */
 static bool store(struct qc_graph **out, const struct qc_graph *g, const struct storing *how, struct qc_status *st)
 {
     QC_REBUILD_SCOPE r = {0};
     QC_ARENA_SCOPE *a = qc_arena_new();
-    const bool *live = live_nodes(g, a, st);
-    if (!live || !qc_rebuild_begin(&r, g, st)) return false;
+    bool *read = QC_NEW_ARRAY(a, bool, g->value_count + 1, st),
+         *live = QC_NEW_ARRAY(a, bool, g->node_count + 1, st); /* the outputs need the node */
+    if (!read || !live || !qc_rebuild_begin(&r, g, st)) return false;
+    for (size_t i = 0; i < g->output_count; i++) read[g->outputs[i].value] = true;
+    QC_EACH_NODE_BACK(n, g) {
+        for (unsigned k = 0; k < n->output_count; k++) live[n->id] |= read[n->outputs + k];
+        for (unsigned i = 0; live[n->id] && i < n->input_count; i++) read[n->inputs[i]] = true;
+    }
     if (!how->weights) r.to->simulated = false;
     QC_EACH_NODE(n, g) {
         if (!live[n->id] || quantize_of(g, n->outputs, how->weights)) continue;

@@ -412,25 +412,17 @@ static bool start(struct qc_tfl_writer *w)
     return w->st->code == QC_OK;
 }
 
-/* *out: the graph without Expect, which files do not have. */
-static bool without_expectations(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st)
-{
-    struct qc_rebuild r = {0};
-    bool ok = qc_rebuild_begin(&r, g, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++)
-        if (g->nodes[id].op == QC_OP_Expect)
-            ok = (r.map[g->nodes[id].outputs] = qc_rebuild_value(&r, g->nodes[id].inputs[0], st)) != 0;
-    ok = ok && qc_rebuild_finish(out, &r, st);
-    qc_rebuild_free(&r);
-    return ok;
-}
-
 bool qc_tfl_export(void **bytes, size_t *size, const struct qc_graph *g, struct qc_status *st)
 {
     struct qc_graph *held = NULL;
+    QC_REBUILD_SCOPE r = {0};
     struct qc_tfl_writer w = {.arena = qc_arena_new(), .st = st};
     if (!w.arena) return qc_fail_memory(st, 0);
-    bool ok = without_expectations(&held, g, st);
+    bool ok = qc_rebuild_begin(&r, g, st);
+    QC_EACH_NODE(n, g)
+        if (ok && n->op == QC_OP_Expect) /* which files do not have */
+            ok = (r.map[n->outputs] = qc_rebuild_value(&r, n->inputs[0], st)) != 0;
+    ok = ok && qc_rebuild_finish(&held, &r, st);
     w.g = held;
     ok = ok && start(&w) && write_nodes(&w) && report_refused(&w);
     const struct qc_fb_object *model = ok ? model_object(&w) : NULL;
