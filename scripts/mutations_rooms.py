@@ -265,7 +265,7 @@ def onnx(one):
         one("pad: axes are not spread", shapes, "all[rank + at] = pads[axis_count + k];", "all[rank + at] = pads[k];"),
         one("pad: a fill value is taken for zero", shapes, "(fill && fill->count == 1 && all_zero_bytes(fill))",
             "fill"),
-        one("slice: steps are dropped", shapes, "if (steps && all_ones(steps)) qc_import_set(w, 4, QC_ABSENT);",
+        one("slice: steps are dropped", shapes, "if (ones) qc_import_set(w, 4, QC_ABSENT);",
             "if (steps) qc_import_set(w, 4, QC_ABSENT);"),
         one("split: the last part is not smaller", shapes, "v[i] = left < each ? left : each;", "v[i] = each;"),
         one("transpose: without perm", shapes, "perm[i] = rank - 1 - i;", "perm[i] = i;"),

@@ -34,13 +34,6 @@ static size_t index_of(const struct qc_importer *im, const Onnx__NodeProto *p)
     return i;
 }
 
-static const Onnx__GraphProto *body_of(const struct qc_node_import *w, const char *attr)
-{
-    for (size_t i = 0; i < w->proto->n_attribute; i++)
-        if (strcmp(qc_proto_text(w->proto->attribute[i]->name), attr) == 0) return w->proto->attribute[i]->g;
-    return NULL;
-}
-
 /* --- Reading one body --- */
 
 /* Returns the shape that the file declares for an input, where it is more specific. */
@@ -87,17 +80,6 @@ static bool add_body_inputs(struct qc_importer *body, struct border *b, struct q
     return st->code == QC_OK;
 }
 
-static void add_constants(struct qc_importer *body, struct qc_importer *im, const struct qc_outer_names *o,
-                          struct qc_status *st)
-{
-    for (size_t k = 0; k < o->count; k++) {
-        struct qc_onnx_name *n = qc_import_find(body, o->names[k]);
-        if (!n || n->origin != QC_FROM_OUTSIDE || n->id) continue;
-        const struct qc_tensor *t = qc_import_name_constant(im, qc_import_resolve(im, o->names[k]), st);
-        n->constant = t ? qc_tensor_ref(t) : NULL;
-    }
-}
-
 static bool fill_body(struct qc_importer *body, struct qc_importer *im, const struct qc_outer_names *o,
                       struct border *b, struct qc_status *st)
 {
@@ -112,7 +94,12 @@ static bool fill_body(struct qc_importer *body, struct qc_importer *im, const st
     if (*im->readings > READINGS_MAX) return qc_fail(st, QC_UNSUPPORTED, "too many bodies within bodies");
     if (!qc_import_enter_names(body, o, st) || !qc_import_mark_live(body, st) || !add_body_inputs(body, b, st))
         return false;
-    add_constants(body, im, o, st);
+    for (size_t k = 0; k < o->count; k++) {
+        struct qc_onnx_name *n = qc_import_find(body, o->names[k]);
+        if (!n || n->origin != QC_FROM_OUTSIDE || n->id) continue;
+        const struct qc_tensor *t = qc_import_name_constant(im, qc_import_resolve(im, o->names[k]), st);
+        n->constant = t ? qc_tensor_ref(t) : NULL;
+    }
     if (st->code != QC_OK || !qc_import_nodes(body, st)) return false;
     for (size_t i = 0; i < p->n_output; i++) qc_import_add_output(body, p->output[i], st);
     return st->code == QC_OK;
@@ -122,7 +109,8 @@ static bool read_body(struct qc_graph **out, struct qc_node_import *w, const cha
                       struct qc_status *st)
 {
     struct qc_importer *im = w->im;
-    const Onnx__GraphProto *p = body_of(w, attr);
+    const Onnx__AttributeProto *found = qc_proto_attr(w->proto, attr);
+    const Onnx__GraphProto *p = found ? found->g : NULL;
     if (!p) return qc_fail(st, QC_BAD_INPUT, "has no body '%s'", attr);
     if (im->depth == QC_BODY_DEPTH_MAX)
         return qc_fail(st, QC_UNSUPPORTED, "bodies are nested more than %d deep", (int)QC_BODY_DEPTH_MAX);
@@ -174,10 +162,22 @@ static bool set_given(struct border *b, struct qc_node_import *w, enum qc_op op,
     return true;
 }
 
-static void set_captures(struct border *b, struct qc_node_import *w, struct qc_status *st)
+static bool set_border(struct border *b, struct qc_node_import *w, enum qc_op op, struct qc_status *st)
 {
     struct qc_importer *im = w->im;
     const struct qc_outer_names *o = &im->outer[index_of(im, w->proto)];
+    size_t inputs = w->input_count;
+    if (op == QC_OP_Loop && inputs < 2) inputs = 2;
+    const size_t room = inputs + o->count + QC_OPERANDS_EXTRA;
+    *b = (struct border){.given = op == QC_OP_If ? 0 : inputs,
+                         .states = op == QC_OP_Loop ? inputs - 2 : 0,
+                         .first_state = op == QC_OP_Loop ? 2 : 0,
+                         .before = op == QC_OP_Loop ? 1 : 0,
+                         .dtype = QC_NEW_ARRAY(im->arena, enum qc_dtype, room, st),
+                         .shape = QC_NEW_ARRAY(im->arena, struct qc_shape, room, st),
+                         .name = QC_NEW_ARRAY(im->arena, const char *, room, st),
+                         .operand = QC_NEW_ARRAY(im->arena, struct qc_operand, room, st)};
+    if (st->code != QC_OK || !set_given(b, w, op, st)) return false;
     for (size_t k = 0; k < o->count; k++) {
         struct qc_onnx_name *n = qc_import_resolve(im, o->names[k]);
         if (qc_import_name_constant(im, n, st) || st->code != QC_OK) continue;
@@ -188,24 +188,6 @@ static void set_captures(struct border *b, struct qc_node_import *w, struct qc_s
         b->operand[at] = (struct qc_operand){.id = id};
         b->name[b->captures++] = o->names[k];
     }
-}
-
-static bool set_border(struct border *b, struct qc_node_import *w, enum qc_op op, struct qc_status *st)
-{
-    const size_t outside = w->im->outer[index_of(w->im, w->proto)].count;
-    size_t inputs = w->input_count;
-    if (op == QC_OP_Loop && inputs < 2) inputs = 2;
-    const size_t room = inputs + outside + QC_OPERANDS_EXTRA;
-    *b = (struct border){.given = op == QC_OP_If ? 0 : inputs,
-                         .states = op == QC_OP_Loop ? inputs - 2 : 0,
-                         .first_state = op == QC_OP_Loop ? 2 : 0,
-                         .before = op == QC_OP_Loop ? 1 : 0,
-                         .dtype = QC_NEW_ARRAY(w->im->arena, enum qc_dtype, room, st),
-                         .shape = QC_NEW_ARRAY(w->im->arena, struct qc_shape, room, st),
-                         .name = QC_NEW_ARRAY(w->im->arena, const char *, room, st),
-                         .operand = QC_NEW_ARRAY(w->im->arena, struct qc_operand, room, st)};
-    if (st->code != QC_OK || !set_given(b, w, op, st)) return false;
-    set_captures(b, w, st);
     /* Captures follow the inputs of the ONNX node. */
     memmove(b->operand + inputs, b->operand + b->given, b->captures * sizeof *b->operand);
     memcpy(b->operand, w->inputs, w->input_count * sizeof *b->operand);
@@ -232,16 +214,6 @@ static bool settled(struct border *b, const struct qc_graph *body, bool last)
     return same;
 }
 
-/* Makes the shapes of states and captures less fixed: outer shapes may come from a run that never executes this body.
- */
-static void forget(struct border *b, int attempt)
-{
-    for (size_t i = b->first_state; i < b->given + b->captures; i++) {
-        for (int d = 0; d < b->shape[i].rank; d++) b->shape[i].dim[d] = QC_FREE;
-        if (attempt > 0 && i < b->given) b->shape[i] = QC_SHAPE_UNKNOWN;
-    }
-}
-
 static bool read_settled(struct qc_graph **out, struct qc_node_import *w, const char *attr, struct border *b,
                          struct qc_status *st)
 {
@@ -253,7 +225,12 @@ static bool read_settled(struct qc_graph **out, struct qc_node_import *w, const 
                 if (st->code == QC_OK) *st = own;
                 return false;
             }
-            forget(b, attempt);
+            /* Make the shapes of states and captures less fixed: outer shapes may come from a run that never executes
+               this body. */
+            for (size_t i = b->first_state; i < b->given + b->captures; i++) {
+                for (int d = 0; d < b->shape[i].rank; d++) b->shape[i].dim[d] = QC_FREE;
+                if (attempt > 0 && i < b->given) b->shape[i] = QC_SHAPE_UNKNOWN;
+            }
             continue;
         }
         if (settled(b, *out, attempt + 2 >= ATTEMPTS)) return true;
@@ -263,18 +240,6 @@ static bool read_settled(struct qc_graph **out, struct qc_node_import *w, const 
             return qc_fail(st, QC_UNSUPPORTED, "body '%s': the shapes of its output states do not fit its inputs",
                            attr);
     }
-}
-
-/* Trailing outputs may be omitted. */
-static bool take_outputs(struct qc_node_import *w, size_t count, struct qc_status *st)
-{
-    if (w->output_count >= count) return true;
-    struct qc_onnx_name **outputs = QC_NEW_ARRAY(w->im->arena, struct qc_onnx_name *, count, st);
-    if (!outputs) return false;
-    if (w->output_count) memcpy(outputs, w->outputs, w->output_count * sizeof *outputs);
-    w->outputs = outputs;
-    w->output_count = count;
-    return true;
 }
 
 static bool form_control(struct qc_node_import *w, struct qc_status *st)
@@ -293,7 +258,14 @@ static bool form_control(struct qc_node_import *w, struct qc_status *st)
         ok = read_settled(&graphs[k], w, attrs[k], &b, st);
         if (!ok) break;
         qc_import_put_attr(w, (struct qc_attr){.name = attrs[k], .kind = QC_ATTR_GRAPH, .graph = graphs[k]});
-        if (graphs[k]->output_count > b.before) ok = take_outputs(w, graphs[k]->output_count - b.before, st);
+        const size_t made = graphs[k]->output_count > b.before ? graphs[k]->output_count - b.before : 0;
+        if (made <= w->output_count) continue;
+        /* Trailing outputs may be omitted. */
+        struct qc_onnx_name **outputs = QC_NEW_ARRAY(w->im->arena, struct qc_onnx_name *, made, st);
+        ok = outputs != NULL;
+        if (ok && w->output_count) memcpy(outputs, w->outputs, w->output_count * sizeof *outputs);
+        if (ok) w->outputs = outputs;
+        if (ok) w->output_count = made;
     }
     if (op != QC_OP_If && b.captures) qc_import_put_attr(w, QC_INT("captures", (int64_t)b.captures));
     ok = ok && qc_import_finish(w, op, st);
@@ -345,23 +317,6 @@ static void put_name(struct scope *s, const char *name)
     if (*qc_proto_text(name)) s->names[s->count++] = name;
 }
 
-static bool enter_body(struct scope *s, struct qc_importer *im, const Onnx__GraphProto *g, struct qc_status *st)
-{
-    size_t most = g->n_input;
-    bool fits = qc_add_size(&most, most, g->n_initializer) && qc_add_size(&most, most, g->n_sparse_initializer);
-    for (size_t i = 0; fits && i < g->n_node; i++) fits = qc_add_size(&most, most, g->node[i]->n_output);
-    if (!fits) return qc_fail_memory(st, UINT64_MAX);
-    if (!(s->names = QC_NEW_ARRAY(im->arena, const char *, most, st))) return false;
-    for (size_t i = 0; i < g->n_input; i++) put_name(s, g->input[i]->name);
-    for (size_t i = 0; i < g->n_initializer; i++) put_name(s, g->initializer[i]->name);
-    for (size_t i = 0; i < g->n_sparse_initializer; i++)
-        if (g->sparse_initializer[i]->values) put_name(s, g->sparse_initializer[i]->values->name);
-    for (size_t i = 0; i < g->n_node; i++)
-        for (size_t k = 0; k < g->node[i]->n_output; k++) put_name(s, g->node[i]->output[k]);
-    qsort(s->names, s->count, sizeof *s->names, qc_order_text);
-    return true;
-}
-
 /* qc_proto_check bounds the nesting of messages and so the recursion. */
 static void look_into(struct found *f, struct qc_importer *im, const struct scope *around, const Onnx__NodeProto *p,
                       struct qc_status *st);
@@ -370,7 +325,19 @@ static void look_at(struct found *f, struct qc_importer *im, const struct scope 
                     struct qc_status *st)
 {
     struct scope s = {.around = around};
-    if (!g || !enter_body(&s, im, g, st)) return;
+    if (!g) return;
+    size_t most = g->n_input;
+    bool fits = qc_add_size(&most, most, g->n_initializer) && qc_add_size(&most, most, g->n_sparse_initializer);
+    for (size_t i = 0; fits && i < g->n_node; i++) fits = qc_add_size(&most, most, g->node[i]->n_output);
+    if (!fits) qc_fail_memory(st, UINT64_MAX);
+    if (!fits || !(s.names = QC_NEW_ARRAY(im->arena, const char *, most, st))) return;
+    for (size_t i = 0; i < g->n_input; i++) put_name(&s, g->input[i]->name);
+    for (size_t i = 0; i < g->n_initializer; i++) put_name(&s, g->initializer[i]->name);
+    for (size_t i = 0; i < g->n_sparse_initializer; i++)
+        if (g->sparse_initializer[i]->values) put_name(&s, g->sparse_initializer[i]->values->name);
+    for (size_t i = 0; i < g->n_node; i++)
+        for (size_t k = 0; k < g->node[i]->n_output; k++) put_name(&s, g->node[i]->output[k]);
+    qsort(s.names, s.count, sizeof *s.names, qc_order_text);
     for (size_t i = 0; i < g->n_node; i++) {
         for (size_t k = 0; k < g->node[i]->n_input; k++) read(f, im, &s, g->node[i]->input[k], st);
         look_into(f, im, &s, g->node[i], st);

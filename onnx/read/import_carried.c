@@ -8,14 +8,6 @@
 
 /* --- Unsupported nodes --- */
 
-/* Returns the name of an attribute that is a graph, or NULL. */
-static const char *graph_attribute(const Onnx__NodeProto *p)
-{
-    for (size_t i = 0; i < p->n_attribute; i++)
-        if (p->attribute[i]->g || p->attribute[i]->n_graphs) return qc_proto_text(p->attribute[i]->name);
-    return NULL;
-}
-
 /* A constant of text or of an unsupported type is data, not an operator. */
 static bool is_constant(const Onnx__NodeProto *p)
 {
@@ -90,18 +82,22 @@ static void carry(struct qc_importer *im, size_t i, struct qc_carry how)
     }
 }
 
-/* *out: the k-th name that a node reads, including its subgraphs. Returns false after the last. */
-static bool reads(struct qc_onnx_name **out, const struct qc_importer *im, size_t i, size_t k)
+/* Returns the k-th name that a node reads: its inputs, then the outer names of its subgraphs; NULL after the last. */
+static const char *read_by(const struct qc_importer *im, size_t node, size_t k)
 {
-    const Onnx__NodeProto *p = im->proto->node[i];
-    const struct qc_outer_names *outer = &im->outer[i];
-    if (k >= p->n_input + outer->count) return false;
-    const char *name = k < p->n_input ? p->input[k] : outer->names[k - p->n_input];
-    *out = *name ? qc_import_find(im, name) : NULL;
-    return true;
+    const Onnx__NodeProto *p = im->proto->node[node];
+    const struct qc_outer_names *outer = &im->outer[node];
+    if (k < p->n_input) return p->input[k];
+    return k - p->n_input < outer->count ? outer->names[k - p->n_input] : NULL;
 }
 
-static const char *import_label(const Onnx__NodeProto *p);
+/* *out: that name; NULL if it is not known. Returns false after the last. */
+static bool reads(struct qc_onnx_name **out, const struct qc_importer *im, size_t i, size_t k)
+{
+    const char *name = read_by(im, i, k);
+    *out = name && *name ? qc_import_find(im, name) : NULL;
+    return name != NULL;
+}
 
 /* *carried: node i is not supported, because of its operator or its inputs. */
 static bool import_carry_unknown(bool *carried, struct qc_importer *im, size_t i, struct qc_status *st)
@@ -115,9 +111,10 @@ static bool import_carry_unknown(bool *carried, struct qc_importer *im, size_t i
         carry(im, i, (struct qc_carry){.unknown = true});
         return true;
     }
-    const char *graph = qc_op_has_bodies(qc_op_from_onnx(op)) ? NULL : graph_attribute(p);
-    if (graph) {
-        const char *detail = qc_arena_printf(im->arena, st, "attribute '%.80s' is a graph", graph);
+    for (size_t k = 0; !qc_op_has_bodies(qc_op_from_onnx(op)) && k < p->n_attribute; k++) {
+        if (!p->attribute[k]->g && !p->attribute[k]->n_graphs) continue;
+        const char *detail =
+            qc_arena_printf(im->arena, st, "attribute '%.80s' is a graph", qc_proto_text(p->attribute[k]->name));
         carry(im, i, (struct qc_carry){.unknown = true, .detail = detail});
         return detail != NULL;
     }
@@ -139,22 +136,9 @@ static bool import_carry_unknown(bool *carried, struct qc_importer *im, size_t i
     if (behind->unknown) {
         for (size_t k = 0; reads(&n, im, i, k); k++)
             if (n && n->carried && behind == &im->carry[n->index]) break;
-        first = import_label(im->proto->node[n->index]);
+        first = qc_proto_label(im->proto->node[n->index]);
     }
     carry(im, i, (struct qc_carry){.detail = first});
-    return true;
-}
-
-/* Marks a node as carried if its import failed for `why` (QC_UNSUPPORTED), which is reset. */
-static bool import_carry_failed(struct qc_importer *im, size_t i, struct qc_status *why)
-{
-    const Onnx__NodeProto *p = im->proto->node[i];
-    const char *text = why->message, *behind = strncmp(text, "node '", 6) == 0 ? strstr(text, "): ") : NULL;
-    struct qc_status st = QC_STATUS_INIT;
-    const char *detail = qc_arena_strdup(im->arena, behind ? behind + 3 : text, &st);
-    *why = st;
-    if (!detail) return false;
-    carry(im, i, (struct qc_carry){.unknown = !is_constant(p), .detail = detail});
     return true;
 }
 
@@ -241,11 +225,9 @@ static bool list_nodes(struct reading *r, struct qc_status *st)
         const Onnx__NodeProto *p = im->proto->node[im->carried[i]];
         const struct qc_carry *how = &im->carry[im->carried[i]];
         if (is_constant(p)) continue;
-        const char *domain = qc_proto_text(p->domain);
-        struct qc_carried_node n = {.domain =
-                                        qc_arena_strdup(c->arena, strcmp(domain, "ai.onnx") == 0 ? "" : domain, st),
+        struct qc_carried_node n = {.domain = qc_arena_strdup(c->arena, qc_proto_domain(p->domain), st),
                                     .op = qc_arena_strdup(c->arena, qc_proto_text(p->op_type), st),
-                                    .name = qc_arena_strdup(c->arena, import_label(p), st),
+                                    .name = qc_arena_strdup(c->arena, qc_proto_label(p), st),
                                     .detail = how->detail ? qc_arena_strdup(c->arena, how->detail, st) : NULL,
                                     .unknown = how->unknown};
         nodes[c->node_count++] = n;
@@ -299,7 +281,7 @@ static bool bring_tensor(Onnx__TensorProto *t, const struct qc_importer *im, str
 {
     uint8_t *bytes;
     size_t size;
-    if (!t || !t->has_data_location || t->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) return true;
+    if (!t || !qc_proto_outside(t)) return true;
     if (!qc_import_external_bytes(&bytes, &size, t, &im->beside, st)) return false;
     if (t->has_raw_data) free(t->raw_data.data);
     t->has_raw_data = 1;
@@ -314,25 +296,19 @@ static bool bring_tensor(Onnx__TensorProto *t, const struct qc_importer *im, str
 }
 
 /* qc_proto_check bounds the nesting of messages and so the recursion. */
-static bool bring_graph(Onnx__GraphProto *g, const struct qc_importer *im, struct qc_status *st);
-
-static bool bring_node(Onnx__NodeProto *p, const struct qc_importer *im, struct qc_status *st)
-{
-    bool ok = true;
-    for (size_t i = 0; ok && i < p->n_attribute; i++) {
-        Onnx__AttributeProto *a = p->attribute[i];
-        ok = bring_tensor(a->t, im, st) && (!a->g || bring_graph(a->g, im, st));
-        for (size_t k = 0; ok && k < a->n_tensors; k++) ok = bring_tensor(a->tensors[k], im, st);
-        for (size_t k = 0; ok && k < a->n_graphs; k++) ok = bring_graph(a->graphs[k], im, st);
-    }
-    return ok || qc_where(st, "node '%.200s'", import_label(p));
-}
-
 static bool bring_graph(Onnx__GraphProto *g, const struct qc_importer *im, struct qc_status *st)
 {
     bool ok = true;
     for (size_t i = 0; ok && i < g->n_initializer; i++) ok = bring_tensor(g->initializer[i], im, st);
-    for (size_t i = 0; ok && i < g->n_node; i++) ok = bring_node(g->node[i], im, st);
+    for (size_t i = 0; ok && i < g->n_node; i++) {
+        for (size_t n = 0; ok && n < g->node[i]->n_attribute; n++) {
+            Onnx__AttributeProto *a = g->node[i]->attribute[n];
+            ok = bring_tensor(a->t, im, st) && (!a->g || bring_graph(a->g, im, st));
+            for (size_t k = 0; ok && k < a->n_tensors; k++) ok = bring_tensor(a->tensors[k], im, st);
+            for (size_t k = 0; ok && k < a->n_graphs; k++) ok = bring_graph(a->graphs[k], im, st);
+        }
+        if (!ok) qc_where(st, "node '%.200s'", qc_proto_label(g->node[i]));
+    }
     return ok;
 }
 
@@ -344,22 +320,6 @@ static bool pack(struct qc_carried *c, const Onnx__ModelProto *m, struct qc_stat
     c->size = onnx__model_proto__pack(m, bytes);
     c->bytes = bytes;
     return true;
-}
-
-/* Packs, adds external data to a copy, and packs again: the messages of the file must not be changed. */
-static bool pack_whole(struct reading *r, const Onnx__ModelProto *m, struct qc_status *st)
-{
-    ProtobufCMessage *own;
-    struct qc_arena *a = r->c->arena, *first = qc_arena_new();
-    r->c->arena = first;
-    bool ok = pack(r->c, m, st);
-    r->c->arena = a;
-    ok = ok && qc_proto_unpack(&own, &onnx__model_proto__descriptor, r->c->bytes, r->c->size, "a model", st);
-    qc_arena_free(first);
-    if (!ok) return false;
-    ok = bring_graph(((Onnx__ModelProto *)own)->graph, r->im, st) && pack(r->c, (Onnx__ModelProto *)own, st);
-    protobuf_c_message_free_unpacked(own, NULL);
-    return ok;
 }
 
 static bool write_message(struct reading *r, const Onnx__ModelProto *from, struct qc_status *st)
@@ -391,22 +351,30 @@ static bool write_message(struct reading *r, const Onnx__ModelProto *from, struc
     m.n_opset_import = from->n_opset_import;
     m.functions = from->functions;
     m.n_functions = from->n_functions;
-    return pack_whole(r, &m, st);
-}
-
-static bool is_whole(const struct qc_importer *im)
-{
-    const Onnx__GraphProto *p = im->proto;
-    for (size_t i = 0; i < im->name_count; i++)
-        if (im->names[i].carried && (im->names[i].origin != QC_FROM_INITIALIZER || im->names[i].uses)) return false;
-    return im->carried_count == 0 || p->n_node == 0;
+    /* Pack, add external data to a copy, and pack again: the messages of the file must not be changed. */
+    ProtobufCMessage *own;
+    struct qc_arena *a = r->c->arena, *first = qc_arena_new();
+    r->c->arena = first;
+    bool ok = pack(r->c, &m, st);
+    r->c->arena = a;
+    ok = ok && qc_proto_unpack(&own, &onnx__model_proto__descriptor, r->c->bytes, r->c->size, "a model", st);
+    qc_arena_free(first);
+    if (!ok) return false;
+    ok = bring_graph(((Onnx__ModelProto *)own)->graph, im, st) && pack(r->c, (Onnx__ModelProto *)own, st);
+    protobuf_c_message_free_unpacked(own, NULL);
+    return ok;
 }
 
 bool qc_import_carry_end(struct qc_importer *im, const Onnx__ModelProto *m, struct qc_status *st)
 {
     struct reading r = {.im = im};
     struct qc_onnx_name *n;
-    if (is_whole(im)) return true;
+    bool whole = im->carried_count == 0 || im->proto->n_node == 0;
+    for (size_t i = 0; i < im->name_count; i++) {
+        n = &im->names[i];
+        whole = whole && !(n->carried && (n->origin != QC_FROM_INITIALIZER || n->uses));
+    }
+    if (whole) return true;
     if (!(r.c = qc_carried_new(st))) return false;
     r.seen = QC_NEW_ARRAY(im->arena, unsigned char, im->name_count, st);
     r.constants = QC_NEW_ARRAY(r.c->arena, struct qc_carried_constant, im->name_count, st);
@@ -423,12 +391,6 @@ bool qc_import_carry_end(struct qc_importer *im, const Onnx__ModelProto *m, stru
     else
         qc_carried_unref(r.c);
     return ok;
-}
-
-static const char *import_label(const Onnx__NodeProto *p)
-{
-    if (*qc_proto_text(p->name)) return p->name;
-    return p->n_output ? p->output[0] : "";
 }
 
 /* --- Nodes in use --- */
@@ -470,7 +432,7 @@ bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st)
             struct qc_onnx_name *n = qc_import_find(im, node->input[k]);
             if (!n)
                 return qc_fail(st, QC_BAD_INPUT, "node '%.200s' (%.80s) needs the value '%.200s', which nothing makes",
-                               import_label(node), qc_proto_text(node->op_type), node->input[k]);
+                               qc_proto_label(node), qc_proto_text(node->op_type), node->input[k]);
             mark(im, &m, n);
         }
         const struct qc_outer_names *outer = &im->outer[i];
@@ -479,7 +441,7 @@ bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st)
     size_t dead = 0;
     for (size_t i = 0; i < p->n_node; i++) {
         dead += !im->live[i];
-        if (!im->live[i]) qc_lines_add(&im->unused, im->g->arena, st, "%s", import_label(p->node[i]));
+        if (!im->live[i]) qc_lines_add(&im->unused, im->g->arena, st, "%s", qc_proto_label(p->node[i]));
     }
     if (st->code != QC_OK) return false;
     return !dead || qc_lines_add(&im->notes, im->g->arena, st, "%zu nodes that no output needs were left out", dead);
@@ -493,33 +455,30 @@ struct frame {
     size_t node, next; /* next: index of the next input to follow */
 };
 
-/* Returns the k-th name that a node reads: its inputs, then the outer names of its subgraphs; NULL at the end. */
-static const char *read_by(const struct qc_importer *im, size_t node, size_t k)
-{
-    const Onnx__NodeProto *p = im->proto->node[node];
-    const struct qc_outer_names *outer = &im->outer[node];
-    if (k < p->n_input) return p->input[k];
-    return k - p->n_input < outer->count ? outer->names[k - p->n_input] : NULL;
-}
-
-/* A body is computed or carried as a whole with its node. */
-static bool bring_into_body(struct qc_importer *im, const Onnx__NodeProto *node, struct qc_status *st)
-{
-    const char *op = qc_import_op_name(im, node, st);
-    if (!op) return false;
-    if (!qc_import_op_known(im, op))
-        return qc_fail(st, QC_UNSUPPORTED, "node '%.200s': there is no operator %.80s here", import_label(node), op);
-    return qc_import_node(im, node, import_label(node), st);
-}
-
 static bool bring_in(struct qc_importer *im, size_t i, struct qc_status *st)
 {
     const Onnx__NodeProto *node = im->proto->node[i];
     bool carried;
-    if (im->depth) return bring_into_body(im, node, st);
+    if (im->depth) {
+        /* A body is computed or carried as a whole with its node. */
+        const char *op = qc_import_op_name(im, node, st);
+        if (!op) return false;
+        if (!qc_import_op_known(im, op))
+            return qc_fail(st, QC_UNSUPPORTED, "node '%.200s': there is no operator %.80s here", qc_proto_label(node),
+                           op);
+        return qc_import_node(im, node, qc_proto_label(node), st);
+    }
     if (!import_carry_unknown(&carried, im, i, st)) return false;
-    if (carried || qc_import_node(im, node, import_label(node), st)) return true;
-    return st->code == QC_UNSUPPORTED && import_carry_failed(im, i, st);
+    if (carried || qc_import_node(im, node, qc_proto_label(node), st)) return true;
+    if (st->code != QC_UNSUPPORTED) return false;
+    /* It is carried, and the status of its import is reset. */
+    const char *text = st->message, *behind = strncmp(text, "node '", 6) == 0 ? strstr(text, "): ") : NULL;
+    struct qc_status own = QC_STATUS_INIT;
+    const char *detail = qc_arena_strdup(im->arena, behind ? behind + 3 : text, &own);
+    *st = own;
+    if (!detail) return false;
+    carry(im, i, (struct qc_carry){.unknown = !is_constant(node), .detail = detail});
+    return true;
 }
 
 static bool import_from(struct qc_importer *im, size_t root, unsigned char *state, struct frame *stack, bool *moved,
@@ -540,7 +499,7 @@ static bool import_from(struct qc_importer *im, size_t root, unsigned char *stat
             if (state[n->index] == ENTERED)
                 return qc_fail(st, QC_BAD_INPUT,
                                "the graph has a cycle: node '%.200s' (%.80s) needs '%.200s', which needs its result",
-                               import_label(node), qc_proto_text(node->op_type), name);
+                               qc_proto_label(node), qc_proto_text(node->op_type), name);
             state[n->index] = ENTERED;
             stack[++depth] = (struct frame){.node = n->index};
             *moved = true;

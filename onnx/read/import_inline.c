@@ -143,10 +143,7 @@ static bool prefix_fits(const struct inliner *x, const struct function *f, const
 static const char *prefix_of(struct inliner *x, const struct function *f, const Onnx__NodeProto *call,
                              struct qc_status *st)
 {
-    const char *base = *qc_proto_text(call->name) ? call->name
-                       : call->n_output           ? call->output[0]
-                                                  : "",
-               *prefix = qc_arena_printf(x->im->arena, st, "%s/", base);
+    const char *base = qc_proto_label(call), *prefix = qc_arena_printf(x->im->arena, st, "%s/", base);
     /* Names of values rarely end in a slash, so mostly other prefixes collide. */
     size_t next = qc_texts_find(&x->suffixes, base);
     if (!next) next = 1;
@@ -183,21 +180,6 @@ static struct qc_node_opset *opset_slot(const struct qc_importer *im, const Onnx
     size_t i = (size_t)((uintptr_t)n >> 4) & (im->opset_slots - 1);
     while (im->opset_of[i].node && im->opset_of[i].node != n) i = (i + 1) & (im->opset_slots - 1);
     return &im->opset_of[i];
-}
-
-static bool note_opset(struct qc_importer *im, const Onnx__NodeProto *n, int opset, struct qc_status *st)
-{
-    if (2 * (im->opset_count + 1) > im->opset_slots) {
-        const size_t count = im->opset_slots;
-        const struct qc_node_opset *old = im->opset_of;
-        im->opset_slots = count ? 2 * count : 256;
-        if (!(im->opset_of = QC_NEW_ARRAY(im->arena, struct qc_node_opset, im->opset_slots, st))) return false;
-        for (size_t i = 0; i < count; i++)
-            if (old[i].node) *opset_slot(im, old[i].node) = old[i];
-    }
-    *opset_slot(im, n) = (struct qc_node_opset){.node = n, .opset = opset};
-    im->opset_count++;
-    return true;
 }
 
 int qc_import_opset_of(const struct qc_importer *im, const Onnx__NodeProto *n)
@@ -244,19 +226,6 @@ static Onnx__GraphProto *copy_graph(struct inliner *x, const struct scope *s, co
     return st->code == QC_OK ? g : NULL;
 }
 
-/* Returns the attribute that a function refers to: the call's, else the function's default; NULL if there is
-   neither. */
-static const Onnx__AttributeProto *referred(const struct scope *s, const char *name)
-{
-    for (size_t i = 0; i < s->call->n_attribute; i++)
-        if (strcmp(qc_proto_text(s->call->attribute[i]->name), name) == 0) return s->call->attribute[i];
-    for (size_t i = 0; i < s->function->default_count; i++) {
-        const Onnx__AttributeProto *d = (const Onnx__AttributeProto *)s->function->defaults[i];
-        if (strcmp(qc_proto_text(d->name), name) == 0) return d;
-    }
-    return NULL;
-}
-
 static void copy_attributes(Onnx__NodeProto *n, struct inliner *x, const struct scope *s, struct qc_status *st)
 {
     struct qc_arena *a = x->im->arena;
@@ -267,7 +236,12 @@ static void copy_attributes(Onnx__NodeProto *n, struct inliner *x, const struct 
     for (size_t i = 0; st->code == QC_OK && i < count; i++) {
         const char *reference = qc_proto_text(from[i]->ref_attr_name);
         if (*reference && s->function) {
-            const Onnx__AttributeProto *given = referred(s, reference); /* absent in the call, so absent here */
+            /* The call's attribute, else the function's default; without both it is absent here too. */
+            const Onnx__AttributeProto *given = qc_proto_attr(s->call, reference);
+            for (size_t k = 0; !given && k < s->function->default_count; k++) {
+                const Onnx__AttributeProto *d = (const Onnx__AttributeProto *)s->function->defaults[k];
+                if (strcmp(qc_proto_text(d->name), reference) == 0) given = d;
+            }
             Onnx__AttributeProto *copy = given ? qc_arena_dup(a, given, 1, sizeof *given, st) : NULL;
             if (!copy) continue;
             copy->name = from[i]->name;
@@ -308,11 +282,6 @@ static bool push(struct list *out, struct inliner *x, Onnx__NodeProto *n, struct
     return true;
 }
 
-static const char *domain_of(const char *domain)
-{
-    return domain && strcmp(domain, "ai.onnx") != 0 ? domain : "";
-}
-
 static struct function *function_of(const struct inliner *x, const Onnx__NodeProto *n, const char *overload)
 {
     size_t slot = SIZE_MAX;
@@ -320,7 +289,8 @@ static struct function *function_of(const struct inliner *x, const Onnx__NodePro
     for (uint32_t i; (i = qc_index_next(&x->by_name, hash, &slot));) {
         struct function *f = &x->functions[i - 1];
         if (strcmp(qc_proto_text(f->p->name), qc_proto_text(n->op_type)) == 0 &&
-            strcmp(domain_of(f->p->domain), domain_of(n->domain)) == 0 && strcmp(f->overload, overload) == 0)
+            strcmp(qc_proto_domain(f->p->domain), qc_proto_domain(n->domain)) == 0 &&
+            strcmp(f->overload, overload) == 0)
             return f;
     }
     return NULL;
@@ -371,32 +341,38 @@ static bool inline_call(struct list *out, struct inliner *x, const struct scope 
     return ok;
 }
 
-static bool inline_node(struct list *out, struct inliner *x, const struct scope *s, const Onnx__NodeProto *from,
-                        struct qc_status *st)
-{
-    struct qc_arena *a = x->im->arena;
-    Onnx__NodeProto *n = qc_arena_dup(a, from, 1, sizeof *from, st);
-    const char *overload = n ? overload_of(&from->base, NODE_OVERLOAD, a, st) : NULL;
-    if (!overload) return false;
-    if (s->function) {
-        const char *own = *qc_proto_text(n->name) ? n->name : qc_proto_text(n->op_type);
-        n->input = names_in(x, s, n->input, n->n_input, st);
-        n->output = names_in(x, s, n->output, n->n_output, st);
-        n->name = qc_arena_printf(a, st, "%s%s", s->prefix, own);
-    }
-    copy_attributes(n, x, s, st);
-    if (st->code != QC_OK) return false;
-    struct function *f = function_of(x, n, overload);
-    if (f) return inline_call(out, x, s, f, n, st);
-    return push(out, x, n, st) &&
-           (!s->function || s->function->opset == x->im->opset || note_opset(x->im, n, s->function->opset, st));
-}
-
 static bool inline_nodes(struct list *out, struct inliner *x, const struct scope *s, Onnx__NodeProto **nodes,
                          size_t count, struct qc_status *st)
 {
-    for (size_t i = 0; i < count; i++)
-        if (!inline_node(out, x, s, nodes[i], st)) return false;
+    struct qc_arena *a = x->im->arena;
+    struct qc_importer *im = x->im;
+    for (size_t i = 0; i < count; i++) {
+        Onnx__NodeProto *n = qc_arena_dup(a, nodes[i], 1, sizeof *n, st);
+        const char *overload = n ? overload_of(&nodes[i]->base, NODE_OVERLOAD, a, st) : NULL;
+        if (!overload) return false;
+        if (s->function) {
+            const char *own = *qc_proto_text(n->name) ? n->name : qc_proto_text(n->op_type);
+            n->input = names_in(x, s, n->input, n->n_input, st);
+            n->output = names_in(x, s, n->output, n->n_output, st);
+            n->name = qc_arena_printf(a, st, "%s%s", s->prefix, own);
+        }
+        copy_attributes(n, x, s, st);
+        if (st->code != QC_OK) return false;
+        struct function *f = function_of(x, n, overload);
+        if (f ? !inline_call(out, x, s, f, n, st) : !push(out, x, n, st)) return false;
+        if (f || !s->function || s->function->opset == im->opset) continue;
+        /* Note the opset. */
+        if (2 * (im->opset_count + 1) > im->opset_slots) {
+            const size_t before = im->opset_slots;
+            const struct qc_node_opset *old = im->opset_of;
+            im->opset_slots = before ? 2 * before : 256;
+            if (!(im->opset_of = QC_NEW_ARRAY(im->arena, struct qc_node_opset, im->opset_slots, st))) return false;
+            for (size_t k = 0; k < before; k++)
+                if (old[k].node) *opset_slot(im, old[k].node) = old[k];
+        }
+        *opset_slot(im, n) = (struct qc_node_opset){.node = n, .opset = s->function->opset};
+        im->opset_count++;
+    }
     return true;
 }
 
@@ -406,15 +382,9 @@ static int opset_of(const Onnx__FunctionProto *f, int of_model)
 {
     for (size_t i = 0; i < f->n_opset_import; i++) {
         const int64_t v = f->opset_import[i]->version;
-        if (!*domain_of(f->opset_import[i]->domain) && v >= 1 && v <= INT16_MAX) return (int)v;
+        if (!*qc_proto_domain(f->opset_import[i]->domain) && v >= 1 && v <= INT16_MAX) return (int)v;
     }
     return of_model;
-}
-
-/* Returns true for a function of onnx/write/emit_node.c: an op of ours computes it. */
-static bool is_own(const Onnx__FunctionProto *f)
-{
-    return strcmp(domain_of(f->domain), "qcalib") == 0 && qc_number_format_named(qc_proto_text(f->name));
 }
 
 /* Numbers names from 1; the first of equal names wins. */
@@ -430,7 +400,10 @@ static bool read_functions(struct inliner *x, const Onnx__ModelProto *m, struct 
     struct qc_arena *a = x->im->arena;
     if (!(x->functions = QC_NEW_ARRAY(a, struct function, m->n_functions, st))) return false;
     for (size_t i = 0; i < m->n_functions; i++) {
-        if (is_own(m->functions[i])) continue;
+        /* Functions of onnx/write/emit_node.c are ops here. */
+        if (strcmp(qc_proto_domain(m->functions[i]->domain), "qcalib") == 0 &&
+            qc_number_format_named(qc_proto_text(m->functions[i]->name)))
+            continue;
         struct function *f = &x->functions[x->function_count++];
         f->p = m->functions[i];
         f->opset = opset_of(f->p, x->im->opset);

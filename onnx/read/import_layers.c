@@ -6,18 +6,14 @@
 #include "graph/types/number_format.h"
 #include "onnx/read/importing.h"
 
-static bool same_ints(const struct qc_attr *a, const int64_t *v, size_t count)
-{
-    return a->count == count && (count == 0 || memcmp(a->ints, v, count * sizeof *v) == 0);
-}
-
 /* kernel_shape repeats the weight's shape. */
 static bool form_conv(struct qc_node_import *w, struct qc_status *st)
 {
     struct qc_shape s = qc_import_shape(w, strcmp(w->op, "QLinearConv") == 0 ? 3 : 1);
     const struct qc_attr *kernel = qc_import_attr(w, "kernel_shape");
     struct qc_attr dropped;
-    if (kernel && s.rank > 2 && qc_shape_fixed(&s) && same_ints(kernel, s.dim + 2, (size_t)s.rank - 2))
+    if (kernel && s.rank > 2 && qc_shape_fixed(&s) && kernel->count == (size_t)s.rank - 2 &&
+        memcmp(kernel->ints, s.dim + 2, kernel->count * sizeof *kernel->ints) == 0)
         qc_import_take_attr(&dropped, w, "kernel_shape");
     return qc_import_finish(w, qc_op_from_onnx(w->op), st);
 }
@@ -33,16 +29,6 @@ static bool form_average_pool(struct qc_node_import *w, struct qc_status *st)
     return qc_import_finish(w, QC_OP_AveragePool, st);
 }
 
-/* Repeats a constant C of one element to [N]. The caller owns the result. */
-static struct qc_tensor *repeated(const struct qc_tensor *c, int64_t n, struct qc_status *st)
-{
-    const struct qc_shape shape = QC_SHAPE(n);
-    const size_t size = qc_dtype_size(c->dtype);
-    struct qc_tensor *t = qc_tensor_new(c->dtype, &shape, st);
-    for (int64_t i = 0; t && i < n; i++) memcpy((char *)t->data + (size_t)i * size, c->data, size);
-    return t;
-}
-
 /* A constant C of shape [1,N] or of one element becomes [N], which means the same in Gemm and is the form of a bias.
    Without C, beta has no effect. */
 static bool form_gemm(struct qc_node_import *w, struct qc_status *st)
@@ -55,10 +41,13 @@ static bool form_gemm(struct qc_node_import *w, struct qc_status *st)
     const int64_t n = matrix ? weight->shape.dim[!(turned && turned->i)] : 0;
     const bool one = c && c->count == 1 && c->shape.rank <= 2 && n > 1;
     if (one || (c && c->shape.rank == 2 && c->shape.dim[0] == 1)) {
-        const struct qc_shape shape = QC_SHAPE(c->shape.rank == 2 ? c->shape.dim[1] : 1);
+        const struct qc_shape shape = QC_SHAPE(one ? n : c->shape.dim[1]);
+        const size_t size = qc_dtype_size(c->dtype);
         const struct qc_onnx_name *from = w->inputs[2].name;
         const bool only = from && from->uses == 1 && !from->id;
-        struct qc_tensor *bias = one ? repeated(c, n, st) : qc_tensor_of(c->dtype, &shape, c->data, st);
+        struct qc_tensor *bias =
+            one ? qc_tensor_new(c->dtype, &shape, st) : qc_tensor_of(c->dtype, &shape, c->data, st);
+        for (int64_t i = 0; one && bias && i < n; i++) memcpy((char *)bias->data + (size_t)i * size, c->data, size);
         if (qc_import_set_tensor(w, 2, "bias", bias, st) && only)
             w->inputs[2].name->as = from->as; /* no other value has the name */
     }
@@ -74,12 +63,16 @@ static bool form_batch_norm(struct qc_node_import *w, struct qc_status *st)
     return qc_import_finish(w, QC_OP_BatchNormalization, st);
 }
 
-/* --- Softmax: up to opset 12 the dimensions from axis on are one vector; from 13 on only the axis is. --- */
-
-/* Returns the shape of x as a constant for Reshape if at most one dimension is free, else the node that computes it.
- * The rank may be unknown. */
-static qc_id shape_of_input(struct qc_node_import *w, const struct qc_shape *s, qc_id x, struct qc_status *st)
+/* The rank may be unknown. */
+static bool flat_softmax(struct qc_node_import *w, enum qc_op op, const struct qc_shape *s, int64_t axis,
+                         struct qc_status *st)
 {
+    const struct qc_attr flatten = QC_INT("axis", axis);
+    const qc_id x = qc_import_input(w, 0, st),
+                flat = qc_import_beside(w, QC_OP_Flatten, "flat", 1, &x, axis != 1, &flatten, st),
+                soft = qc_import_beside(w, op, "soft", 1, &flat, 0, NULL, st);
+    /* Reshape's shape is a constant if at most one dimension is free, else a node computes it. */
+    const struct qc_shape shape = QC_SHAPE(s->rank);
     int64_t dims[QC_RANK_MAX];
     int free_dims = s->rank < 0 ? 2 : 0;
     for (int i = 0; i < s->rank; i++) {
@@ -87,20 +80,11 @@ static qc_id shape_of_input(struct qc_node_import *w, const struct qc_shape *s, 
         free_dims += s->dim[i] == QC_FREE;
         if (s->dim[i] == 0) free_dims = 2; /* 0 would copy a dimension; beside -1 it is ambiguous */
     }
-    if (free_dims > 1) return qc_import_beside(w, QC_OP_Shape, "shape", 1, &x, 0, NULL, st);
-    struct qc_shape shape = QC_SHAPE(s->rank);
-    struct qc_tensor *t = qc_tensor_of(QC_I64, &shape, dims, st);
-    return qc_graph_add_made_constant(w->im->g, qc_import_fresh_name(w->im, w->label, "shape", st), t, st);
-}
-
-static bool flat_softmax(struct qc_node_import *w, enum qc_op op, const struct qc_shape *s, int64_t axis,
-                         struct qc_status *st)
-{
-    const struct qc_attr flatten = QC_INT("axis", axis);
-    const qc_id x = qc_import_input(w, 0, st),
-                flat = qc_import_beside(w, QC_OP_Flatten, "flat", 1, &x, axis != 1, &flatten, st),
-                soft = qc_import_beside(w, op, "soft", 1, &flat, 0, NULL, st),
-                pair[2] = {soft, shape_of_input(w, s, x, st)};
+    const qc_id of_x = free_dims > 1
+                           ? qc_import_beside(w, QC_OP_Shape, "shape", 1, &x, 0, NULL, st)
+                           : qc_graph_add_made_constant(w->im->g, qc_import_fresh_name(w->im, w->label, "shape", st),
+                                                        qc_tensor_of(QC_I64, &shape, dims, st), st);
+    const qc_id pair[2] = {soft, of_x};
     return qc_import_become(w, qc_import_beside(w, QC_OP_Reshape, NULL, 2, pair, 0, NULL, st));
 }
 

@@ -14,11 +14,6 @@
 
 /* --- Kinds of files --- */
 
-static bool starts(const unsigned char *p, size_t size, size_t at, const char *magic, size_t n)
-{
-    return size >= at + n && memcmp(p + at, magic, n) == 0;
-}
-
 /* Returns the name of another kind of file that users mistake for a model, or NULL. */
 static const char *other_kind(const unsigned char *p, size_t size)
 {
@@ -44,7 +39,8 @@ static const char *other_kind(const unsigned char *p, size_t size)
         {0, 1, "{", "a text file (JSON?)"},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (starts(p, size, kinds[i].at, kinds[i].magic, kinds[i].size)) return kinds[i].what;
+        if (size >= kinds[i].at + kinds[i].size && memcmp(p + kinds[i].at, kinds[i].magic, kinds[i].size) == 0)
+            return kinds[i].what;
     return NULL;
 }
 
@@ -84,15 +80,11 @@ static bool find_opset(int *out, const Onnx__ModelProto *m, struct qc_status *st
 {
     int64_t opset = m->n_opset_import ? 0 : 1; /* before IR version 3 there was only one */
     for (size_t i = 0; i < m->n_opset_import; i++) {
-        const char *domain = qc_proto_text(m->opset_import[i]->domain);
-        if ((!*domain || strcmp(domain, "ai.onnx") == 0) && m->opset_import[i]->version > opset)
-            opset = m->opset_import[i]->version;
+        const bool own = !*qc_proto_domain(m->opset_import[i]->domain);
+        if (own && m->opset_import[i]->version > opset) opset = m->opset_import[i]->version;
     }
     bool used = false;
-    for (size_t i = 0; i < m->graph->n_node; i++) {
-        const char *domain = qc_proto_text(m->graph->node[i]->domain);
-        used = used || !*domain || strcmp(domain, "ai.onnx") == 0;
-    }
+    for (size_t i = 0; i < m->graph->n_node; i++) used = used || !*qc_proto_domain(m->graph->node[i]->domain);
     if (opset == 0 && !used) opset = 13; /* all operators are of other domains */
     if (opset == 0)
         return qc_fail(st, QC_UNSUPPORTED, "has operators of the ONNX domain, but opset_import does not name it");
@@ -107,19 +99,16 @@ static bool find_opset(int *out, const Onnx__ModelProto *m, struct qc_status *st
 
 /* --- Inputs and outputs --- */
 
-/* PyTorch's exporter names some fixed dimensions by their number ("32"). Returns 0 for other names. */
-static int64_t number_named(const char *name)
-{
-    const size_t digits = strspn(name, "0123456789");
-    return digits && digits < 10 && !name[digits] ? strtoll(name, NULL, 10) : 0;
-}
-
 int64_t qc_import_dim(const Onnx__TensorShapeProto__Dimension *d)
 {
     int64_t n = 0;
     if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) n = d->dim_value;
-    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM)
-        n = number_named(qc_proto_text(d->dim_param));
+    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM) {
+        /* PyTorch's exporter names some fixed dimensions by their number ("32"). */
+        const char *name = qc_proto_text(d->dim_param);
+        const size_t digits = strspn(name, "0123456789");
+        n = digits && digits < 10 && !name[digits] ? strtoll(name, NULL, 10) : 0;
+    }
     return n > 0 ? n : QC_FREE;
 }
 
@@ -208,24 +197,6 @@ bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v,
     return true;
 }
 
-/* Names a value after Identity or Dropout after its graph output. */
-static void name_after_outputs(struct qc_importer *im)
-{
-    const Onnx__GraphProto *p = im->proto;
-    for (size_t i = 0; i < p->n_output; i++) {
-        struct qc_onnx_name *out = qc_import_find(im, qc_proto_text(p->output[i]->name)), *n = out;
-        for (size_t steps = 0; n && n->origin == QC_FROM_NODE && steps <= p->n_node; steps++) {
-            const Onnx__NodeProto *node = p->node[n->index];
-            const char *op = qc_proto_text(node->op_type);
-            if ((strcmp(op, "Identity") != 0 && strcmp(op, "Dropout") != 0) || !node->n_input ||
-                strcmp(node->output[0], n->name) != 0)
-                break;
-            n = qc_import_find(im, node->input[0]);
-        }
-        if (n && n != out && n->origin == QC_FROM_NODE && !n->is_output && n->as == n->name) n->as = out->name;
-    }
-}
-
 /* --- The model --- */
 
 static const char *keep(struct qc_importer *im, const char *s, struct qc_status *st)
@@ -272,7 +243,20 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     if (st->code != QC_OK || !qc_import_inline(&im->proto, im, m, st) || !qc_import_enter_names(im, NULL, st) ||
         !qc_import_mark_live(im, st) || !qc_import_carry_begin(im, st))
         return false;
-    name_after_outputs(im);
+    /* Values after Identity or Dropout have the names of their graph outputs. */
+    const Onnx__GraphProto *p = im->proto;
+    for (size_t i = 0; i < p->n_output; i++) {
+        struct qc_onnx_name *out = qc_import_find(im, qc_proto_text(p->output[i]->name)), *n = out;
+        for (size_t steps = 0; n && n->origin == QC_FROM_NODE && steps <= p->n_node; steps++) {
+            const Onnx__NodeProto *node = p->node[n->index];
+            const char *op = qc_proto_text(node->op_type);
+            if ((strcmp(op, "Identity") != 0 && strcmp(op, "Dropout") != 0) || !node->n_input ||
+                strcmp(node->output[0], n->name) != 0)
+                break;
+            n = qc_import_find(im, node->input[0]);
+        }
+        if (n && n != out && n->origin == QC_FROM_NODE && !n->is_output && n->as == n->name) n->as = out->name;
+    }
     if (!add_model_inputs(im, st) || !qc_import_nodes(im, st)) return false;
     for (size_t i = 0; i < m->graph->n_output; i++) qc_import_add_output(im, m->graph->output[i], st);
     if (st->code != QC_OK || !qc_import_carry_end(im, m, st) || !read_info(info, im, m, st) ||
@@ -287,13 +271,6 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     info->warnings = im->warnings.lines;
     info->warning_count = im->warnings.count;
     return true;
-}
-
-/* Returns true if constants derived from this model may be too large to hold in memory at the same time. */
-static bool is_large(const struct qc_budget *b)
-{
-    enum { LARGE = 256 << 20, SHARE = 32 };
-    return b->model_bytes >= LARGE || (b->memory_limit && b->model_bytes >= b->memory_limit / SHARE);
 }
 
 /* Bytes of initializers in files, by their shapes. External files are checked when they are read. */
@@ -317,7 +294,7 @@ static void add_outside(struct outside *o, const Onnx__GraphProto *p, unsigned d
         const Onnx__TensorProto *t = p->initializer[i];
         const enum qc_dtype dtype = qc_dtype_from_onnx(t->data_type);
         size_t n = qc_dtype_size(dtype);
-        if (!t->has_data_location || t->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
+        if (!qc_proto_outside(t)) {
             if (t->has_raw_data && t->raw_data.len >= QC_SPILLED_LEAST) add_bytes(&o->inside, t->raw_data.len);
             continue;
         }
@@ -340,6 +317,8 @@ bool qc_onnx_whole(const struct qc_graph *g, struct qc_status *st)
                    qc_carried_text(list, g->carried));
 }
 
+enum { LARGE = 256 << 20, SHARE = 32 };
+
 /* budget: the memory limit and the size of the file. */
 static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, const Onnx__ModelProto *m,
                             struct qc_beside beside, struct qc_budget budget, const struct qc_import_options *o,
@@ -349,7 +328,9 @@ static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, c
     struct outside outside = {.copied = file_bytes};
     add_outside(&outside, m->graph, 0);
     add_bytes(&budget.model_bytes, outside.all);
-    const bool large = is_large(&budget);
+    /* Constants derived from a large model may be too large to hold in memory at the same time. */
+    const bool large =
+        budget.model_bytes >= LARGE || (budget.memory_limit && budget.model_bytes >= budget.memory_limit / SHARE);
     if (large) outside.copied -= outside.inside < outside.copied ? outside.inside : outside.copied;
     if (!qc_budget_hold(&budget, outside.copied, st)) return qc_where(st, "its tensors");
     if (!large) beside.own = NULL;
@@ -404,10 +385,13 @@ bool qc_onnx_import_memory_with(struct qc_graph **out, struct qc_model_info *inf
     return import_source(out, info, &(struct source){.bytes = bytes, .size = size}, folder, o, st);
 }
 
-/* Large files are mapped, so that they take no memory. */
-static bool import_file(struct qc_graph **out, struct qc_model_info *info, const char *path, const char *folder,
-                        const struct qc_import_options *o, struct qc_status *st)
+bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, const char *path,
+                         const struct qc_import_options *o, struct qc_status *st)
 {
+    const char *slash = strrchr(path, '/');
+    QC_FREED char *folder = !slash ? strdup(".") : slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+    if (!folder) return qc_fail_memory(st, strlen(path));
+    /* Large files are mapped, so that they take no memory. */
     enum { MAPPED_LEAST = 16 << 20 };
     struct stat found;
     struct source from = {0};
@@ -422,12 +406,4 @@ static bool import_file(struct qc_graph **out, struct qc_model_info *info, const
     ok = ok && import_source(out, info, &from, folder, o, st);
     qc_file_map_unref(from.map);
     return ok || qc_where(st, "%s", path);
-}
-
-bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, const char *path,
-                         const struct qc_import_options *o, struct qc_status *st)
-{
-    const char *slash = strrchr(path, '/');
-    QC_FREED char *folder = !slash ? strdup(".") : slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
-    return folder ? import_file(out, info, path, folder, o, st) : qc_fail_memory(st, strlen(path));
 }

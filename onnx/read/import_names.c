@@ -123,23 +123,10 @@ static bool enter_name(struct qc_importer *im, const char *name, enum qc_name_or
     return qc_texts_set(&im->by_name, name, ++im->name_count, im->arena, st);
 }
 
-static bool check_inputs_once(const Onnx__GraphProto *p, struct qc_importer *im, struct qc_status *st)
+bool qc_import_enter_names(struct qc_importer *im, const struct qc_outer_names *outside, struct qc_status *st)
 {
-    unsigned char *seen = QC_NEW_ARRAY(im->arena, unsigned char, im->name_count, st);
-    if (!seen) return false;
-    for (size_t i = 0; i < p->n_input; i++) {
-        const char *name = qc_proto_text(p->input[i]->name);
-        const struct qc_onnx_name *n = qc_import_find(im, name);
-        if (!n) continue;
-        if (seen[n - im->names]) return qc_fail(st, QC_BAD_INPUT, "the graph has two inputs '%.200s'", name);
-        seen[n - im->names] = 1;
-    }
-    return true;
-}
-
-/* Enters the names that the graph itself makes; keeps room for `more`. */
-static bool enter_own_names(struct qc_importer *im, size_t more, struct qc_status *st)
-{
+    const size_t more = outside ? outside->count : 0;
+    /* The names that the graph itself makes, with room for `more`. */
     const Onnx__GraphProto *p = im->proto;
     size_t total = p->n_input;
     if (!qc_add_size(&total, total, p->n_initializer) || !qc_add_size(&total, total, more))
@@ -158,17 +145,20 @@ static bool enter_own_names(struct qc_importer *im, size_t more, struct qc_statu
         if (!*name) return qc_fail(st, QC_BAD_INPUT, "graph input %zu has no name", i);
         enter_name(im, name, QC_FROM_INPUT, i, st);
     }
-    if (st->code != QC_OK || !check_inputs_once(p, im, st)) return false;
+    if (st->code != QC_OK) return false;
+    unsigned char *seen = QC_NEW_ARRAY(im->arena, unsigned char, im->name_count, st);
+    if (!seen) return false;
+    for (size_t i = 0; i < p->n_input; i++) {
+        const char *name = qc_proto_text(p->input[i]->name);
+        const struct qc_onnx_name *n = qc_import_find(im, name);
+        if (!n) continue;
+        if (seen[n - im->names]) return qc_fail(st, QC_BAD_INPUT, "the graph has two inputs '%.200s'", name);
+        seen[n - im->names] = 1;
+    }
     for (size_t i = 0; i < p->n_node; i++)
         for (size_t k = 0; k < p->node[i]->n_output; k++)
             if (*p->node[i]->output[k]) enter_name(im, p->node[i]->output[k], QC_FROM_NODE, i, st);
-    return st->code == QC_OK;
-}
-
-bool qc_import_enter_names(struct qc_importer *im, const struct qc_outer_names *outside, struct qc_status *st)
-{
-    const size_t more = outside ? outside->count : 0;
-    if (!enter_own_names(im, more, st)) return false;
+    if (st->code != QC_OK) return false;
     for (size_t i = 0; i < more; i++)
         if (!qc_import_find(im, outside->names[i])) enter_name(im, outside->names[i], QC_FROM_OUTSIDE, i, st);
     return st->code == QC_OK && qc_import_find_outer(im, st);

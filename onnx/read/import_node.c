@@ -31,18 +31,16 @@ static const struct row rows[] = {
 #include "graph/types/ops.def"
 };
 
-static bool op_matches(const char *pattern, const char *op)
-{
-    size_t n = strlen(pattern);
-    if (n && pattern[n - 1] == '*') return strncmp(pattern, op, n - 1) == 0;
-    return strcmp(pattern, op) == 0;
-}
-
+/* A pattern may end in '*'. */
 static const struct row *find_row(const char *op, const char *name)
 {
-    if (!*name) return NULL;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].name, name) == 0 && op_matches(rows[i].op, op)) return &rows[i];
+    for (size_t i = 0; *name && i < sizeof rows / sizeof *rows; i++) {
+        const char *pattern = rows[i].op;
+        const size_t n = strlen(pattern);
+        const bool prefix = n && pattern[n - 1] == '*';
+        if (strcmp(rows[i].name, name) == 0 && (prefix ? strncmp(pattern, op, n - 1) : strcmp(pattern, op)) == 0)
+            return &rows[i];
+    }
     return NULL;
 }
 
@@ -127,13 +125,6 @@ static bool is_default(const struct row *r, const struct qc_attr *a)
 static bool is_labels(const Onnx__AttributeProto *p)
 {
     return strcmp(qc_proto_text(p->name), "classlabels_strings") == 0 && p->n_strings;
-}
-
-static bool makes_texts(const Onnx__NodeProto *p)
-{
-    bool texts = false;
-    for (size_t i = 0; i < p->n_attribute; i++) texts = texts || is_labels(p->attribute[i]);
-    return texts;
 }
 
 /* Sets a to the indices of labels. */
@@ -221,21 +212,6 @@ void qc_import_put_attr(struct qc_node_import *w, struct qc_attr a)
 
 /* Expands nodes whose operator is a function of others (graph/core/call.h). */
 
-/* Names the values of the function after its nodes ("attn/MatMul_1"), and its outputs as in the file. */
-static void name_values(struct qc_node_import *w, size_t first, struct qc_status *st)
-{
-    struct qc_graph *g = w->im->g;
-    for (qc_id v = (qc_id)first + 1; v <= g->value_count; v++) {
-        const struct qc_node *n = qc_node_of(g, v);
-        if (g->values[v].name || !n || !n->name) continue;
-        const char *name =
-            n->output_count > 1 ? qc_arena_printf(w->im->arena, st, "%s.%u", n->name, g->values[v].output) : n->name;
-        if (name && (qc_import_find(w->im, name) || qc_graph_find_value(g, name)))
-            name = qc_import_fresh_name(w->im, name, "of", st);
-        qc_graph_name_value(g, v, name, st);
-    }
-}
-
 /* Returns true for operators of ONNX Runtime and for those of ONNX's functions for which runtimes have kernels, with
    the same attributes in all opsets. */
 static bool is_written_again(const char *op)
@@ -277,7 +253,20 @@ static bool import_expand(bool *fits, struct qc_node_import *w, const Onnx__Node
             w->outputs[k]->id = outputs[k];
             qc_graph_name_value(im->g, outputs[k], w->outputs[k]->as, st);
         }
-    if (*fits) name_values(w, before, st);
+    if (*fits) {
+        /* Name the values of the function after its nodes ("attn/MatMul_1"). */
+        struct qc_graph *g = im->g;
+        for (qc_id v = (qc_id)before + 1; v <= g->value_count; v++) {
+            const struct qc_node *made = qc_node_of(g, v);
+            if (g->values[v].name || !made || !made->name) continue;
+            const char *name = made->output_count > 1
+                                   ? qc_arena_printf(im->arena, st, "%s.%u", made->name, g->values[v].output)
+                                   : made->name;
+            if (name && (qc_import_find(im, name) || qc_graph_find_value(g, name)))
+                name = qc_import_fresh_name(im, name, "of", st);
+            qc_graph_name_value(g, v, name, st);
+        }
+    }
     if (*fits && is_written_again(w->op)) qc_graph_add_source_call(im->g, &call, outputs, st);
     return st->code == QC_OK;
 }
@@ -556,8 +545,8 @@ static qc_import_form *form_of(const char *op)
 
 const char *qc_import_op_name(struct qc_importer *im, const Onnx__NodeProto *p, struct qc_status *st)
 {
-    const char *op = qc_proto_text(p->op_type), *domain = qc_proto_text(p->domain);
-    if (!*domain || strcmp(domain, "ai.onnx") == 0) return op;
+    const char *op = qc_proto_text(p->op_type), *domain = qc_proto_domain(p->domain);
+    if (!*domain) return op;
     if (strcmp(domain, "com.microsoft") == 0 &&
         (strcmp(op, "QuantizeLinear") == 0 || strcmp(op, "DequantizeLinear") == 0))
         return op;
@@ -587,22 +576,20 @@ static bool set_up(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc
     return true;
 }
 
-/* Fails for an operator whose functions do not fit; the message has the names of its attributes. */
-static bool no_function(const Onnx__NodeProto *p, struct qc_status *st)
-{
-    char list[400] = "";
-    for (size_t i = 0; i < p->n_attribute; i++) {
-        const size_t at = strlen(list);
-        qc_text(list + at, (unsigned)(sizeof list - at), "%s%s", i ? ", " : " ", qc_proto_text(p->attribute[i]->name));
-    }
-    return qc_fail(st, QC_UNSUPPORTED, "no function handles it with these inputs and attributes%s", list);
-}
-
 static bool become_op(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st)
 {
     qc_import_form *form = form_of(w->op);
     const enum qc_op op = qc_op_from_onnx(w->op);
-    if (!form && op == QC_OP_INVALID) return no_function(p, st);
+    if (!form && op == QC_OP_INVALID) {
+        /* The message has the names of its attributes. */
+        char list[400] = "";
+        for (size_t i = 0; i < p->n_attribute; i++) {
+            const size_t at = strlen(list);
+            qc_text(list + at, (unsigned)(sizeof list - at), "%s%s", i ? ", " : " ",
+                    qc_proto_text(p->attribute[i]->name));
+        }
+        return qc_fail(st, QC_UNSUPPORTED, "no function handles it with these inputs and attributes%s", list);
+    }
     return import_attrs(w, p, st) && (form ? form(w, st) : qc_import_finish(w, op, st));
 }
 
@@ -619,7 +606,7 @@ static bool become_custom(bool *fits, struct qc_node_import *w, const Onnx__Node
         if (strcmp(qc_proto_text(w->im->model->opset_import[i]->domain), domain) == 0)
             version = w->im->model->opset_import[i]->version;
     w->attr_count = p->n_attribute;
-    w->attrs[w->attr_count++] = QC_STRING(QC_CUSTOM_DOMAIN, strcmp(domain, "ai.onnx") == 0 ? "" : domain);
+    w->attrs[w->attr_count++] = QC_STRING(QC_CUSTOM_DOMAIN, qc_proto_domain(domain));
     w->attrs[w->attr_count++] = QC_STRING(QC_CUSTOM_OP, p->op_type);
     w->attrs[w->attr_count++] = QC_INT(QC_CUSTOM_VERSION, version);
     return qc_import_finish(w, QC_OP_Custom, st);
@@ -635,8 +622,9 @@ bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char
     const int opset = im->opset;
     im->opset = qc_import_opset_of(im, p);
     bool fits = false, ok = w.op && set_up(&w, p, st) && become_custom(&fits, &w, p, st);
-    if (ok && !fits && !im->indices_for_texts && makes_texts(p))
-        ok = qc_fail(st, QC_UNSUPPORTED, "its labels are texts");
+    bool texts = false;
+    for (size_t i = 0; i < p->n_attribute; i++) texts = texts || is_labels(p->attribute[i]);
+    if (ok && !fits && !im->indices_for_texts && texts) ok = qc_fail(st, QC_UNSUPPORTED, "its labels are texts");
     if (ok && !fits) ok = import_expand(&fits, &w, p, st) && (fits || become_op(&w, p, st));
     im->opset = opset;
     for (size_t i = 0; i < w.owned_count; i++) qc_tensor_unref(w.owned[i]);

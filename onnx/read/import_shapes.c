@@ -21,20 +21,15 @@ static bool form_squeeze(struct qc_node_import *w, struct qc_status *st)
     return qc_import_finish(w, qc_op_from_onnx(w->op), st);
 }
 
-static bool all_ones(const struct qc_tensor *t)
-{
-    for (size_t i = 0; i < t->count; i++)
-        if (qc_tensor_int(t, i) != 1) return false;
-    return true;
-}
-
 static bool form_slice(struct qc_node_import *w, struct qc_status *st)
 {
     ints_to_input(w, "starts", 1, 10, st);
     ints_to_input(w, "ends", 2, 10, st);
     ints_to_input(w, "axes", 3, 10, st);
     const struct qc_tensor *steps = qc_import_constant(w, 4, st);
-    if (steps && all_ones(steps)) qc_import_set(w, 4, QC_ABSENT);
+    bool ones = steps != NULL;
+    for (size_t i = 0; ones && i < steps->count; i++) ones = qc_tensor_int(steps, i) == 1;
+    if (ones) qc_import_set(w, 4, QC_ABSENT);
     return qc_import_finish(w, QC_OP_Slice, st);
 }
 
@@ -49,24 +44,6 @@ static qc_id list_beside(struct qc_node_import *w, const char *suffix, int64_t c
                                       qc_tensor_of(QC_I64, &shape, v, st), st);
 }
 
-/* Extends computed pads or axes to all axes: scatters them into a list of zeros. */
-static void spread_computed_pads(struct qc_node_import *w, int rank, struct qc_status *st)
-{
-    const int64_t zeros[2 * QC_RANK_MAX] = {0}, size = rank;
-    const struct qc_attr to = QC_INT("to", qc_dtype_info(QC_I64)->onnx), axis = QC_INT("axis", 0);
-    const qc_id ranks = list_beside(w, "rank", 1, &size, st), none = list_beside(w, "zeros", 2 * rank, zeros, st);
-    qc_id axes = qc_import_input(w, 3, st), pads = qc_import_input(w, 1, st);
-    if (qc_import_dtype(w, 3) != QC_I64) axes = qc_import_beside(w, QC_OP_Cast, "axes", 1, &axes, 1, &to, st);
-    qc_id pair[2] = {axes, ranks};
-    pair[0] = qc_import_beside(w, QC_OP_Add, "shifted", 2, pair, 0, NULL, st);
-    pair[0] = qc_import_beside(w, QC_OP_Mod, "begins", 2, pair, 0, NULL, st);
-    pair[1] = qc_import_beside(w, QC_OP_Add, "ends", 2, pair, 0, NULL, st);
-    const qc_id places = qc_import_beside(w, QC_OP_Concat, "places", 2, pair, 1, &axis, st),
-                in[3] = {none, places, pads};
-    qc_import_set(w, 1, qc_import_beside(w, QC_OP_ScatterElements, "pads", 3, in, 0, NULL, st));
-    w->input_count = 3;
-}
-
 /* Extends pads of some axes (opset 18) to all axes: [begin of each axis, end of each axis]. */
 static bool spread_pads(struct qc_node_import *w, struct qc_status *st)
 {
@@ -77,7 +54,21 @@ static bool spread_pads(struct qc_node_import *w, struct qc_status *st)
     if (!qc_import_has(w, 3)) return true;
     const struct qc_tensor *known_pads = qc_import_constant(w, 1, st), *known_axes = qc_import_constant(w, 3, st);
     if (rank >= 0 && qc_import_has(w, 1) && (!known_pads || !known_axes)) {
-        spread_computed_pads(w, rank, st);
+        /* Scatter computed pads or axes into a list of zeros. */
+        const int64_t zeros[2 * QC_RANK_MAX] = {0}, size = rank;
+        const struct qc_attr to = QC_INT("to", qc_dtype_info(QC_I64)->onnx), axis = QC_INT("axis", 0);
+        const qc_id ranks = list_beside(w, "rank", 1, &size, st), none = list_beside(w, "zeros", 2 * rank, zeros, st);
+        qc_id places = qc_import_input(w, 3, st);
+        const qc_id given = qc_import_input(w, 1, st);
+        if (qc_import_dtype(w, 3) != QC_I64) places = qc_import_beside(w, QC_OP_Cast, "axes", 1, &places, 1, &to, st);
+        qc_id pair[2] = {places, ranks};
+        pair[0] = qc_import_beside(w, QC_OP_Add, "shifted", 2, pair, 0, NULL, st);
+        pair[0] = qc_import_beside(w, QC_OP_Mod, "begins", 2, pair, 0, NULL, st);
+        pair[1] = qc_import_beside(w, QC_OP_Add, "ends", 2, pair, 0, NULL, st);
+        places = qc_import_beside(w, QC_OP_Concat, "places", 2, pair, 1, &axis, st);
+        const qc_id in[3] = {none, places, given};
+        qc_import_set(w, 1, qc_import_beside(w, QC_OP_ScatterElements, "pads", 3, in, 0, NULL, st));
+        w->input_count = 3;
         return true;
     }
     if (!qc_import_ints(&pads, &pad_count, w, 1, "pads", st) || !qc_import_ints(&axes, &axis_count, w, 3, "axes", st))

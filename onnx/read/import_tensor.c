@@ -297,7 +297,7 @@ bool qc_import_external_bytes(uint8_t **out, size_t *size, const Onnx__TensorPro
 static bool add_file(struct qc_importer *im, struct qc_model_info *info, const Onnx__TensorProto *t,
                      struct qc_status *st)
 {
-    if (!t || !t->has_data_location || t->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) return true;
+    if (!t || !qc_proto_outside(t)) return true;
     const char *location = "";
     for (size_t i = 0; i < t->n_external_data; i++)
         if (strcmp(qc_proto_text(t->external_data[i]->key), "location") == 0)
@@ -403,28 +403,6 @@ static void import_take_raw(struct qc_tensor *t, const uint8_t *p)
     }
 }
 
-/* Reads integers of up to 16 bits and halves, which files widen to int32. */
-static bool take_int32(struct qc_tensor *t, const int32_t *v, struct qc_status *st)
-{
-    const struct qc_dtype_info *info = qc_dtype_info(t->dtype);
-    const int32_t lo = info->is_float ? 0 : info->lo, hi = !info->is_float  ? info->hi
-                                                           : info->bits > 8 ? UINT16_MAX
-                                                                            : UINT8_MAX;
-    for (size_t i = 0; i < t->count; i++) {
-        if (t->dtype != QC_BOOL && (v[i] < lo || v[i] > hi))
-            return qc_fail(st, QC_BAD_INPUT, "element %zu is %d, outside %s", i, v[i], info->name);
-        if (t->dtype == QC_I32)
-            ((int32_t *)t->data)[i] = v[i];
-        else if (t->dtype == QC_BOOL)
-            ((uint8_t *)t->data)[i] = v[i] != 0;
-        else if (info->size == 1)
-            ((uint8_t *)t->data)[i] = (uint8_t)v[i];
-        else
-            ((uint16_t *)t->data)[i] = (uint16_t)v[i];
-    }
-    return true;
-}
-
 static bool take_packed_int32(struct qc_tensor *t, const int32_t *v, size_t n, struct qc_status *st)
 {
     const size_t each = 8 / qc_dtype_info(t->dtype)->bits;
@@ -487,8 +465,26 @@ static bool take_stored(struct qc_tensor *t, const Onnx__TensorProto *p, struct 
         ((uint32_t *)t->data)[i] = (uint32_t)p->uint64_data[i];
     }
     if (t->dtype == QC_U32) return true;
-    return is_packed(t->dtype) ? take_packed_int32(t, p->int32_data, p->n_int32_data, st)
-                               : take_int32(t, p->int32_data, st);
+    if (is_packed(t->dtype)) return take_packed_int32(t, p->int32_data, p->n_int32_data, st);
+    /* Files widen integers of up to 16 bits and halves to int32. */
+    const int32_t *v = p->int32_data;
+    const struct qc_dtype_info *info = qc_dtype_info(t->dtype);
+    const int32_t lo = info->is_float ? 0 : info->lo, hi = !info->is_float  ? info->hi
+                                                           : info->bits > 8 ? UINT16_MAX
+                                                                            : UINT8_MAX;
+    for (size_t i = 0; i < t->count; i++) {
+        if (t->dtype != QC_BOOL && (v[i] < lo || v[i] > hi))
+            return qc_fail(st, QC_BAD_INPUT, "element %zu is %d, outside %s", i, v[i], info->name);
+        if (t->dtype == QC_I32)
+            ((int32_t *)t->data)[i] = v[i];
+        else if (t->dtype == QC_BOOL)
+            ((uint8_t *)t->data)[i] = v[i] != 0;
+        else if (info->size == 1)
+            ((uint8_t *)t->data)[i] = (uint8_t)v[i];
+        else
+            ((uint16_t *)t->data)[i] = (uint16_t)v[i];
+    }
+    return true;
 }
 
 /* *out: the tensor in the model's file; if it is not aligned there, in a temporary file; NULL if it belongs in
@@ -509,19 +505,6 @@ static bool keep_in_file(struct qc_tensor **out, enum qc_dtype dtype, const stru
     return *out != NULL;
 }
 
-/* Returns where the message holds the elements, by which copies of it in calls of functions are known; NULL: nowhere.
- */
-static const void *stored_at(const Onnx__TensorProto *p)
-{
-    return p->raw_data.len    ? (const void *)p->raw_data.data
-           : p->n_float_data  ? (const void *)p->float_data
-           : p->n_int32_data  ? (const void *)p->int32_data
-           : p->n_int64_data  ? (const void *)p->int64_data
-           : p->n_double_data ? (const void *)p->double_data
-           : p->n_uint64_data ? (const void *)p->uint64_data
-                              : NULL;
-}
-
 static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside,
                         struct qc_status *st)
 {
@@ -540,10 +523,17 @@ static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, cons
     shape = qc_shape_of((int)p->n_dims, p->dims);
     if (!qc_shape_count(&count, &shape))
         return qc_fail(st, QC_BAD_INPUT, "its shape has more elements than there can be");
-    if (p->has_data_location && p->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
-        return import_external(out, dtype, &shape, p, beside, st);
+    if (qc_proto_outside(p)) return import_external(out, dtype, &shape, p, beside, st);
     struct qc_external_files *read = beside ? beside->files : NULL;
-    const void *at = read ? stored_at(p) : NULL;
+    /* Copies of the message in calls of functions are known by the place of their elements. */
+    const void *at = p->raw_data.len    ? (const void *)p->raw_data.data
+                     : p->n_float_data  ? (const void *)p->float_data
+                     : p->n_int32_data  ? (const void *)p->int32_data
+                     : p->n_int64_data  ? (const void *)p->int64_data
+                     : p->n_double_data ? (const void *)p->double_data
+                     : p->n_uint64_data ? (const void *)p->uint64_data
+                                        : NULL;
+    if (!read) at = NULL;
     if (at && (*out = find_imported(read, at, 0, dtype, &shape))) return true;
     struct qc_tensor *t = NULL;
     if (!check_stored(p, dtype, count, st) || !keep_in_file(&t, dtype, &shape, p, beside, st)) return false;

@@ -2,6 +2,8 @@
 /* Inside onnx/: the generated messages, and a check that makes it safe to unpack bytes into them. */
 #pragma once
 
+#include <string.h>
+
 #include "base/budget.h"
 #include "graph/core/graph.h"
 #include "onnx/onnx.pb-c.h"
@@ -31,4 +33,30 @@ extern const Onnx__AttributeProto__AttributeType qc_proto_attr_types[]; /* [enum
 static inline const char *qc_proto_text(const char *s)
 {
     return s ? s : "";
+}
+
+/* Returns the domain of an operator: "" for ONNX's own, which has a second name. */
+static inline const char *qc_proto_domain(const char *s)
+{
+    return s && strcmp(s, "ai.onnx") != 0 ? s : "";
+}
+
+/* Returns true for a tensor with its data in another file. */
+static inline bool qc_proto_outside(const Onnx__TensorProto *t)
+{
+    return t->has_data_location && t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+}
+
+/* Returns what messages call a node: its name, else its first output. */
+static inline const char *qc_proto_label(const Onnx__NodeProto *n)
+{
+    return *qc_proto_text(n->name) ? n->name : n->n_output ? n->output[0] : "";
+}
+
+/* Returns an attribute by name; NULL: it is absent. */
+static inline const Onnx__AttributeProto *qc_proto_attr(const Onnx__NodeProto *n, const char *name)
+{
+    for (size_t i = 0; i < n->n_attribute; i++)
+        if (strcmp(qc_proto_text(n->attribute[i]->name), name) == 0) return n->attribute[i];
+    return NULL;
 }

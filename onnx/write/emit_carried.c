@@ -13,7 +13,7 @@ static bool is_taken(const struct qc_emitter *e, const char *name)
 
 static void emit_take(struct qc_emitter *e, const char *name)
 {
-    qc_texts_set(&e->taken, name, 1, e->arena, e->st);
+    if (*qc_proto_text(name)) qc_texts_set(&e->taken, name, 1, e->arena, e->st);
 }
 
 /* Returns NAME_k, or "" if memory is out. */
@@ -46,25 +46,27 @@ const char *qc_emit_fresh_name(struct qc_emitter *e, const char *base, const cha
     return s ? qc_emit_unique_name(e, s) : "";
 }
 
-/* Returns a new name for a value without a name. */
-static const char *derived(struct qc_emitter *e, qc_id v)
-{
-    const struct qc_value *value = &e->g->values[v];
-    if (value->kind != QC_VALUE_RESULT) return numbered(e, value->constant ? "constant" : "input", v);
-    const struct qc_node *n = &e->g->nodes[value->node];
-    const char *base = n->name && *n->name ? n->name : numbered(e, qc_op_info(n->op)->name, value->node);
-    const char *name = qc_arena_printf(e->arena, e->st, "%s_output", base);
-    return n->output_count == 1 ? (name ? name : "") : numbered(e, name ? name : "", value->output);
-}
-
 /* Names all values that are no inputs or outputs. */
 static void assign_others(struct qc_emitter *e)
 {
     const struct qc_graph *g = e->g;
     for (size_t v = 1; v <= g->value_count; v++)
         if (e->used[v] && !e->names[v] && g->values[v].name) e->names[v] = qc_emit_unique_name(e, g->values[v].name);
-    for (size_t v = 1; v <= g->value_count; v++)
-        if (e->used[v] && !e->names[v]) e->names[v] = qc_emit_unique_name(e, derived(e, (qc_id)v));
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        if (!e->used[v] || e->names[v]) continue;
+        const struct qc_value *value = &g->values[v];
+        const char *name;
+        if (value->kind != QC_VALUE_RESULT) {
+            name = numbered(e, value->constant ? "constant" : "input", v);
+        } else {
+            const struct qc_node *n = &g->nodes[value->node];
+            name = n->name && *n->name ? n->name : numbered(e, qc_op_info(n->op)->name, value->node);
+            name = qc_arena_printf(e->arena, e->st, "%s_output", name);
+            if (!name) name = "";
+            if (n->output_count != 1) name = numbered(e, name, value->output);
+        }
+        e->names[v] = qc_emit_unique_name(e, name);
+    }
 }
 
 /* Inputs and outputs of a body are identified by position, so their names may differ from the file's. A value that is
@@ -139,22 +141,17 @@ static void each_node(struct qc_emitter *e, Onnx__GraphProto *g, visit_fn *visit
     }
 }
 
-static void take_text(struct qc_emitter *e, const char *name)
-{
-    if (*qc_proto_text(name)) emit_take(e, name);
-}
-
 /* Reserves names inside subgraphs too, so that inner and outer names cannot hide each other. */
 static void take_names(struct qc_emitter *e, Onnx__NodeProto *p)
 {
     if (*qc_proto_text(p->name)) qc_texts_set(&e->taken_nodes, p->name, 1, e->arena, e->st);
-    for (size_t k = 0; k < p->n_output; k++) take_text(e, p->output[k]);
+    for (size_t k = 0; k < p->n_output; k++) emit_take(e, p->output[k]);
     for (size_t i = 0; i < p->n_attribute; i++) {
         const Onnx__AttributeProto *a = p->attribute[i];
         for (size_t n = 0; n < a->n_graphs + (a->g ? 1 : 0); n++) {
             const Onnx__GraphProto *g = n < a->n_graphs ? a->graphs[n] : a->g;
-            for (size_t k = 0; k < g->n_input; k++) take_text(e, g->input[k]->name);
-            for (size_t k = 0; k < g->n_initializer; k++) take_text(e, g->initializer[k]->name);
+            for (size_t k = 0; k < g->n_input; k++) emit_take(e, g->input[k]->name);
+            for (size_t k = 0; k < g->n_initializer; k++) emit_take(e, g->initializer[k]->name);
         }
     }
 }
@@ -168,7 +165,7 @@ static void emit_carried_begin(struct qc_emitter *e)
         return;
     e->carried = (Onnx__ModelProto *)m;
     each_node(e, e->carried->graph, take_names);
-    for (size_t i = 0; i < e->carried->graph->n_initializer; i++) take_text(e, e->carried->graph->initializer[i]->name);
+    for (size_t i = 0; i < e->carried->graph->n_initializer; i++) emit_take(e, e->carried->graph->initializer[i]->name);
     for (size_t i = 0; i < c->constant_count; i++) {
         const char *name = c->constants[i].name;
         const qc_id v = qc_graph_find_value(e->g, name);
@@ -196,21 +193,17 @@ static const struct {
 #undef QC_MEANS
 };
 
-static bool means_same(const char *op, int one, int other)
-{
-    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
-        if (strcmp(meanings[i].op, op) == 0 && meanings[i].first <= one && other <= meanings[i].last) return true;
-    return one == other;
-}
-
 /* Operators of other domains have versions of their own. */
 static void check_opset(struct qc_emitter *e, Onnx__NodeProto *p)
 {
     const int opset = e->g->carried->opset;
-    const char *domain = qc_proto_text(p->domain);
-    if (*domain && strcmp(domain, "ai.onnx") != 0) return;
+    if (*qc_proto_domain(p->domain)) return;
     if (p->domain) p->domain[0] = '\0';
-    if (!means_same(qc_proto_text(p->op_type), opset, e->opset))
+    bool same = opset == e->opset;
+    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
+        same = same || (strcmp(meanings[i].op, qc_proto_text(p->op_type)) == 0 && meanings[i].first <= opset &&
+                        e->opset <= meanings[i].last);
+    if (!same)
         qc_fail(e->st, QC_UNSUPPORTED,
                 "%.80s '%.80s' of opset %d is carried through, but the rest needs opset %d, where the operator is "
                 "another or not known to be the same; convert the model with onnx.version_converter first",

@@ -26,18 +26,6 @@ static struct qc_tensor tensor_of(enum qc_dtype t, const struct qc_shape *shape,
                               .data = (void *)(uintptr_t)data};
 }
 
-/* Returns zero points in their own type: little endian, so the low bytes are the value. */
-static const void *zero_points(struct qc_emitter *e, const struct qc_onnx_annotation *a)
-{
-    const size_t size = qc_dtype_size(a->dtype);
-    uint8_t *z = QC_NEW_ARRAY(e->arena, uint8_t, a->count * size, e->st);
-    for (size_t i = 0; z && i < a->count; i++) {
-        z[i * size] = (uint8_t)a->zero_point[i];
-        if (size == 2) z[i * size + 1] = (uint8_t)((uint32_t)a->zero_point[i] >> 8);
-    }
-    return z;
-}
-
 /* Adds an initializer of the annotation: "BASE_SUFFIX". */
 static void add_key(struct qc_emitter *e, Onnx__TensorAnnotation *to, const char *key, const char *base,
                     const char *suffix, const struct qc_tensor *t)
@@ -63,7 +51,14 @@ static Onnx__TensorAnnotation *annotation(struct qc_emitter *e, const struct qc_
     const struct qc_tensor scale = tensor_of(QC_F32, shape, a->count, a->scale);
     add_key(e, p, "SCALE_TENSOR", a->base, "scale", &scale);
     if (a->dtype != QC_I32) {
-        const struct qc_tensor zero = tensor_of(a->dtype, shape, a->count, zero_points(e, a));
+        /* Zero points in their own type: little endian, so the low bytes are the value. */
+        const size_t size = qc_dtype_size(a->dtype);
+        uint8_t *z = QC_NEW_ARRAY(e->arena, uint8_t, a->count * size, e->st);
+        for (size_t i = 0; z && i < a->count; i++) {
+            z[i * size] = (uint8_t)a->zero_point[i];
+            if (size == 2) z[i * size + 1] = (uint8_t)((uint32_t)a->zero_point[i] >> 8);
+        }
+        const struct qc_tensor zero = tensor_of(a->dtype, shape, a->count, z);
         add_key(e, p, "ZERO_POINT_TENSOR", a->base, "zero_point", &zero);
     }
     if (a->axis < 0) return p;
@@ -71,17 +66,6 @@ static Onnx__TensorAnnotation *annotation(struct qc_emitter *e, const struct qc_
     const struct qc_tensor t = tensor_of(QC_I64, &scalar, 1, axis);
     add_key(e, p, "AXIS_TENSOR", a->base, "axis", &t);
     return p;
-}
-
-/* Tensors of one quantizer share its initializers. */
-static const Onnx__TensorAnnotation *shared(Onnx__TensorAnnotation *const *made, const struct qc_onnx_annotation *all,
-                                            size_t i)
-{
-    for (size_t k = 0; k < i; k++)
-        if (made[k] && all[k].scale == all[i].scale && all[k].zero_point == all[i].zero_point &&
-            all[k].axis == all[i].axis && all[k].dtype == all[i].dtype)
-            return made[k];
-    return NULL;
 }
 
 /* quantization_annotation and its initializers. */
@@ -93,7 +77,13 @@ static void emit_annotations(Onnx__GraphProto *p, struct qc_emitter *e, const st
     p->quantization_annotation = QC_NEW_ARRAY(e->arena, Onnx__TensorAnnotation *, o->annotation_count, e->st);
     for (size_t i = 0; e->st->code == QC_OK && i < o->annotation_count; i++) {
         if (!e->used[o->annotations[i].value]) continue;
-        made[i] = annotation(e, &o->annotations[i], shared(made, o->annotations, i));
+        /* Tensors of one quantizer share its initializers. */
+        const struct qc_onnx_annotation *a = &o->annotations[i], *b = o->annotations;
+        const Onnx__TensorAnnotation *same = NULL;
+        for (size_t k = 0; k < i && !same; k++, b++)
+            if (b->scale == a->scale && b->zero_point == a->zero_point && b->axis == a->axis && b->dtype == a->dtype)
+                same = made[k];
+        made[i] = annotation(e, a, same);
         p->quantization_annotation[p->n_quantization_annotation++] = made[i];
     }
 }
@@ -139,13 +129,6 @@ static enum qc_dtype dtype_of(const struct qc_graph *g, qc_id v)
     return v ? g->values[v].type.dtype : QC_NONE;
 }
 
-static int reduction_opset(const struct qc_node *n)
-{
-    const char *reduction = qc_attr_string(n, "reduction", "none");
-    if (strcmp(reduction, "none") == 0) return LOWEST;
-    return strcmp(reduction, "add") == 0 || strcmp(reduction, "mul") == 0 ? 16 : 18;
-}
-
 /* Returns the opset that attributes and types of a node need, beyond the op itself. */
 static int feature_opset(const struct qc_graph *g, const struct qc_node *n)
 {
@@ -165,7 +148,10 @@ static int feature_opset(const struct qc_graph *g, const struct qc_node *n)
         (qc_attr_find(n, "axes") || qc_attr_find(n, "antialias") || qc_attr_find(n, "keep_aspect_ratio_policy")))
         opset = 18;
     if (n->op == QC_OP_Relu && integer) opset = 14;
-    if (n->op == QC_OP_ScatterElements || n->op == QC_OP_ScatterND) opset = reduction_opset(n);
+    if (n->op == QC_OP_ScatterElements || n->op == QC_OP_ScatterND) {
+        const char *how = qc_attr_string(n, "reduction", "none");
+        if (strcmp(how, "none") != 0) opset = strcmp(how, "add") == 0 || strcmp(how, "mul") == 0 ? 16 : 18;
+    }
     if (n->op == QC_OP_Mod && !integer && !qc_attr_int(n, "fmod", 0)) opset = 28;
     if (n->op == QC_OP_BitShift && qc_dtype_info(in)->is_signed) opset = 28;
     if ((n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div) &&
@@ -250,47 +236,41 @@ void qc_emit_mark_used(struct qc_emitter *e)
 
 /* --- The interface --- */
 
-static Onnx__TensorShapeProto *emit_shape(struct qc_emitter *e, const struct qc_shape *s, const char *const *symbols)
-{
-    QC_EMIT_NEW(p, e, Onnx__TensorShapeProto, onnx__tensor_shape_proto__init);
-    p->n_dim = (size_t)s->rank;
-    p->dim = QC_NEW_ARRAY(e->arena, Onnx__TensorShapeProto__Dimension *, s->rank, e->st);
-    for (int i = 0; p->dim && i < s->rank; i++) {
-        QC_EMIT_NEW(dim, e, Onnx__TensorShapeProto__Dimension, onnx__tensor_shape_proto__dimension__init);
-        p->dim[i] = dim;
-        if (s->dim[i] >= 0) {
-            dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-            dim->dim_value = s->dim[i];
-        } else if (symbols[i]) {
-            dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
-            dim->dim_param = qc_emit_text(symbols[i]);
-        }
-    }
-    return p;
-}
-
-static Onnx__ValueInfoProto *emit_port(struct qc_emitter *e, const struct qc_port *port)
-{
-    const struct qc_type *type = &e->g->values[port->value].type;
-    QC_EMIT_NEW(p, e, Onnx__ValueInfoProto, onnx__value_info_proto__init);
-    QC_EMIT_NEW(t, e, Onnx__TypeProto, onnx__type_proto__init);
-    QC_EMIT_NEW(tensor, e, Onnx__TypeProto__Tensor, onnx__type_proto__tensor__init);
-    p->name = qc_emit_text(port->name);
-    p->type = t;
-    t->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-    t->tensor_type = tensor;
-    tensor->has_elem_type = 1;
-    tensor->elem_type = qc_dtype_info(type->dtype)->onnx;
-    const struct qc_shape *shape = type->shape.rank < 0 && port->declared ? port->declared : &type->shape;
-    if (shape->rank >= 0) tensor->shape = emit_shape(e, shape, port->symbol);
-    return p;
-}
-
 static Onnx__ValueInfoProto **emit_ports(struct qc_emitter *e, const struct qc_port *ports, size_t count)
 {
-    Onnx__ValueInfoProto **p = QC_NEW_ARRAY(e->arena, Onnx__ValueInfoProto *, count, e->st);
-    for (size_t i = 0; p && i < count; i++) p[i] = emit_port(e, &ports[i]);
-    return p;
+    Onnx__ValueInfoProto **out = QC_NEW_ARRAY(e->arena, Onnx__ValueInfoProto *, count, e->st);
+    for (size_t k = 0; out && k < count; k++) {
+        const struct qc_port *port = &ports[k];
+        const struct qc_type *type = &e->g->values[port->value].type;
+        QC_EMIT_NEW(p, e, Onnx__ValueInfoProto, onnx__value_info_proto__init);
+        QC_EMIT_NEW(t, e, Onnx__TypeProto, onnx__type_proto__init);
+        QC_EMIT_NEW(tensor, e, Onnx__TypeProto__Tensor, onnx__type_proto__tensor__init);
+        out[k] = p;
+        p->name = qc_emit_text(port->name);
+        p->type = t;
+        t->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+        t->tensor_type = tensor;
+        tensor->has_elem_type = 1;
+        tensor->elem_type = qc_dtype_info(type->dtype)->onnx;
+        const struct qc_shape *shape = type->shape.rank < 0 && port->declared ? port->declared : &type->shape;
+        if (shape->rank < 0) continue;
+        QC_EMIT_NEW(dims, e, Onnx__TensorShapeProto, onnx__tensor_shape_proto__init);
+        dims->n_dim = (size_t)shape->rank;
+        dims->dim = QC_NEW_ARRAY(e->arena, Onnx__TensorShapeProto__Dimension *, shape->rank, e->st);
+        for (int i = 0; dims->dim && i < shape->rank; i++) {
+            QC_EMIT_NEW(dim, e, Onnx__TensorShapeProto__Dimension, onnx__tensor_shape_proto__dimension__init);
+            dims->dim[i] = dim;
+            if (shape->dim[i] >= 0) {
+                dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+                dim->dim_value = shape->dim[i];
+            } else if (port->symbol[i]) {
+                dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+                dim->dim_param = qc_emit_text(port->symbol[i]);
+            }
+        }
+        tensor->shape = dims;
+    }
+    return out;
 }
 
 /* --- The graph --- */
@@ -330,20 +310,6 @@ void qc_emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_on
     p->initializer = (Onnx__TensorProto **)e->initializers.items;
 }
 
-/* Returns the entry of a port: {"type": T, "layout": "nhwc", "preprocess": .., "scale": .., "zero_point": ..}, of which
-   it has some. */
-static const char *port_text(struct qc_emitter *e, const struct qc_port *p)
-{
-    const char *type = qc_dtype_long_name(e->g->values[p->value].type.dtype), *image = "", *levels = "";
-    if (p->pixels)
-        image = qc_arena_printf(e->arena, e->st, "%s, \"preprocess\": \"%s\"",
-                                p->channels_last ? ", \"layout\": \"nhwc\"" : "", p->pixels);
-    if (p->scale > 0)
-        levels =
-            qc_arena_printf(e->arena, e->st, ", \"scale\": %.9g, \"zero_point\": %d", (double)p->scale, p->zero_point);
-    return image && levels ? qc_arena_printf(e->arena, e->st, "{\"type\": \"%s\"%s%s}", type, image, levels) : NULL;
-}
-
 /* Adds what --io-type made of inputs and outputs: "quantization:NAME". */
 static void emit_port_levels(Onnx__ModelProto *m, struct qc_emitter *e, const struct qc_port *ports, size_t count)
 {
@@ -351,28 +317,18 @@ static void emit_port_levels(Onnx__ModelProto *m, struct qc_emitter *e, const st
         const struct qc_port *p = &ports[i];
         if (!(p->scale > 0) && !p->pixels) continue;
         const char *key = qc_arena_printf(e->arena, e->st, "quantization:%s", p->name);
-        m->metadata_props[m->n_metadata_props++] = entry(e, key, port_text(e, p));
+        const char *type = qc_dtype_long_name(e->g->values[p->value].type.dtype), *image = "", *levels = "";
+        if (p->pixels)
+            image = qc_arena_printf(e->arena, e->st, "%s, \"preprocess\": \"%s\"",
+                                    p->channels_last ? ", \"layout\": \"nhwc\"" : "", p->pixels);
+        if (p->scale > 0)
+            levels = qc_arena_printf(e->arena, e->st, ", \"scale\": %.9g, \"zero_point\": %d", (double)p->scale,
+                                     p->zero_point);
+        m->metadata_props[m->n_metadata_props++] =
+            entry(e, key,
+                  image && levels ? qc_arena_printf(e->arena, e->st, "{\"type\": \"%s\"%s%s}", type, image, levels)
+                                  : NULL);
     }
-}
-
-static void emit_properties(Onnx__ModelProto *m, struct qc_emitter *e, const struct qc_onnx_emit_options *o)
-{
-    const size_t most = o->property_count + e->g->input_count + e->g->output_count;
-    if (!(m->metadata_props = QC_NEW_ARRAY(e->arena, Onnx__StringStringEntryProto *, most, e->st))) return;
-    m->n_metadata_props = o->property_count;
-    for (size_t i = 0; i < o->property_count; i++)
-        m->metadata_props[i] = entry(e, o->properties[i].key, o->properties[i].value);
-    emit_port_levels(m, e, e->g->inputs, e->g->input_count);
-    emit_port_levels(m, e, e->g->outputs, e->g->output_count);
-}
-
-/* The version of a domain of operators that are not of the graph's opset. */
-static int domain_version(const struct qc_emitter *e, const char *domain)
-{
-    if (strcmp(domain, "ai.onnx.ml") != 0) return 1;
-    for (qc_id i = 1; i <= e->g->node_count; i++)
-        if (e->g->nodes[i].op == QC_OP_TreeEnsemble) return 5; /* which has no TreeEnsembleRegressor and Classifier */
-    return 3;
 }
 
 static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct qc_onnx_emit_options *o)
@@ -388,7 +344,11 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
     qc_emit_carried_domains(e);
     for (size_t i = 0; i < e->op_domains.count; i++) {
         char *domain = e->op_domains.items[i];
-        qc_emit_domain(e, domain, domain_version(e, domain));
+        int64_t version = strcmp(domain, "ai.onnx.ml") == 0 ? 3 : 1;
+        /* Version 5 has no TreeEnsembleRegressor and Classifier. */
+        for (qc_id k = 1; k <= e->g->node_count; k++)
+            if (version == 3 && e->g->nodes[k].op == QC_OP_TreeEnsemble) version = 5;
+        qc_emit_domain(e, domain, version);
     }
     m->has_ir_version = 1;
     m->ir_version = ir_version(e->opset);
@@ -398,7 +358,13 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
     m->graph = graph;
     m->n_opset_import = e->domains.count;
     m->opset_import = (Onnx__OperatorSetIdProto **)e->domains.items;
-    emit_properties(m, e, o);
+    const size_t most = o->property_count + e->g->input_count + e->g->output_count;
+    if (!(m->metadata_props = QC_NEW_ARRAY(e->arena, Onnx__StringStringEntryProto *, most, e->st))) return false;
+    m->n_metadata_props = o->property_count;
+    for (size_t i = 0; i < o->property_count; i++)
+        m->metadata_props[i] = entry(e, o->properties[i].key, o->properties[i].value);
+    emit_port_levels(m, e, e->g->inputs, e->g->input_count);
+    emit_port_levels(m, e, e->g->outputs, e->g->output_count);
     qc_emit_carried_model(m, e);
     m->n_functions = e->functions.count;
     m->functions = (Onnx__FunctionProto **)e->functions.items;
@@ -456,33 +422,30 @@ struct data_file {
     uint64_t bytes;           /* so far */
 };
 
-/* Moves the elements of a constant to the file beside the model. */
-static bool move_out(Onnx__TensorProto *t, struct data_file *d, struct qc_emitter *e)
-{
-    static const uint8_t zeros[EXTERNAL_ALIGN];
-    const size_t pad = (size_t)((EXTERNAL_ALIGN - d->bytes % EXTERNAL_ALIGN) % EXTERNAL_ALIGN);
-    if (d->output && (!qc_output_write(d->output, zeros, pad, e->st) ||
-                      !qc_output_write(d->output, t->raw_data.data, t->raw_data.len, e->st)))
-        return false;
-    d->bytes += pad;
-    if (!(t->external_data = QC_NEW_ARRAY(e->arena, Onnx__StringStringEntryProto *, 3, e->st))) return false;
-    t->external_data[0] = entry(e, "location", d->location);
-    t->external_data[1] = entry(e, "offset", qc_arena_printf(e->arena, e->st, "%llu", (unsigned long long)d->bytes));
-    t->external_data[2] = entry(e, "length", qc_arena_printf(e->arena, e->st, "%zu", t->raw_data.len));
-    d->bytes += t->raw_data.len;
-    t->n_external_data = 3;
-    t->has_raw_data = 0;
-    t->has_data_location = 1;
-    t->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
-    return e->st->code == QC_OK;
-}
-
+/* Moves the elements of larger constants to the file beside the model. */
 static bool move_all(struct data_file *d, struct qc_emitter *e)
 {
-    for (size_t i = 0; i < e->tensors->count; i++)
-        if (((Onnx__TensorProto *)e->tensors->items[i])->raw_data.len >= EXTERNAL_LEAST &&
-            !move_out(e->tensors->items[i], d, e))
+    static const uint8_t zeros[EXTERNAL_ALIGN];
+    for (size_t i = 0; i < e->tensors->count; i++) {
+        Onnx__TensorProto *t = e->tensors->items[i];
+        if (t->raw_data.len < EXTERNAL_LEAST) continue;
+        const size_t pad = (size_t)((EXTERNAL_ALIGN - d->bytes % EXTERNAL_ALIGN) % EXTERNAL_ALIGN);
+        if (d->output && (!qc_output_write(d->output, zeros, pad, e->st) ||
+                          !qc_output_write(d->output, t->raw_data.data, t->raw_data.len, e->st)))
             return false;
+        d->bytes += pad;
+        if (!(t->external_data = QC_NEW_ARRAY(e->arena, Onnx__StringStringEntryProto *, 3, e->st))) return false;
+        t->external_data[0] = entry(e, "location", d->location);
+        t->external_data[1] =
+            entry(e, "offset", qc_arena_printf(e->arena, e->st, "%llu", (unsigned long long)d->bytes));
+        t->external_data[2] = entry(e, "length", qc_arena_printf(e->arena, e->st, "%zu", t->raw_data.len));
+        d->bytes += t->raw_data.len;
+        t->n_external_data = 3;
+        t->has_raw_data = 0;
+        t->has_data_location = 1;
+        t->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+        if (e->st->code != QC_OK) return false;
+    }
     return true;
 }
 

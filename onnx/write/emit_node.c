@@ -191,21 +191,6 @@ static void put_constants(struct qc_emitter *e, struct qc_emit_list *nodes, cons
     }
 }
 
-static void put_body(struct qc_emitter *e, struct qc_emit_list *nodes, const struct qc_number_format *f)
-{
-    const bool coded = f->scale == QC_SCALE_FLOAT8;
-    const char *const *parts[] = {begin,  coded ? of_row : of_block,
-                                  power,  coded ? codes : is_unit,
-                                  divide, rounding_of(f),
-                                  end};
-    put_constants(e, nodes, f);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        for (const char *const *line = parts[i]; *line; line++) {
-            struct qc_emit_list attrs = {.count = 0};
-            put_line(e, nodes, *line, &attrs);
-        }
-}
-
 /* Adds the function of a format to the model unless it is there. */
 static void put_function(struct qc_emitter *e, const struct qc_number_format *f)
 {
@@ -216,7 +201,17 @@ static void put_function(struct qc_emitter *e, const struct qc_number_format *f)
         if (strcmp(((Onnx__FunctionProto *)e->functions.items[i])->name, f->name) == 0) return;
     QC_EMIT_NEW(p, e, Onnx__FunctionProto, onnx__function_proto__init);
     Onnx__OperatorSetIdProto **opset = QC_NEW(e->arena, Onnx__OperatorSetIdProto *, e->st);
-    put_body(e, &nodes, f);
+    const bool coded = f->scale == QC_SCALE_FLOAT8;
+    const char *const *parts[] = {begin,  coded ? of_row : of_block,
+                                  power,  coded ? codes : is_unit,
+                                  divide, rounding_of(f),
+                                  end};
+    put_constants(e, &nodes, f);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        for (const char *const *line = parts[i]; *line; line++) {
+            struct qc_emit_list attrs = {.count = 0};
+            put_line(e, &nodes, *line, &attrs);
+        }
     qc_emit_domain(e, QC_EMIT_OWN_DOMAIN, 1);
     if (!opset || e->st->code != QC_OK) return;
     *opset = e->domains.items[0];
@@ -285,26 +280,6 @@ void qc_emit_domain(struct qc_emitter *e, const char *domain, int64_t version)
     qc_emit_append(e, &e->domains, p);
 }
 
-/* Notes the domain of an operator: it follows those of carried operators, which have versions. */
-static void add_op_domain(struct qc_emitter *e, char *domain)
-{
-    while (e->outer) e = e->outer;
-    for (size_t i = 0; i < e->op_domains.count; i++)
-        if (strcmp(e->op_domains.items[i], domain) == 0) return;
-    qc_emit_append(e, &e->op_domains, domain);
-}
-
-/* Packs two or four elements of less than 8 bits into a byte, the first in the lowest bits. */
-static uint8_t *pack_node(struct qc_arena *a, const struct qc_tensor *t, struct qc_status *st)
-{
-    const unsigned bits = qc_dtype_info(t->dtype)->bits, each = 8 / bits, most = (1U << bits) - 1;
-    const uint8_t *p = t->data;
-    uint8_t *q = QC_NEW_ARRAY(a, uint8_t, t->count / each + 1, st);
-    for (size_t i = 0; q && i < t->count; i++)
-        q[i / each] = (uint8_t)(q[i / each] | (p[i] & most) << (i % each * bits));
-    return q;
-}
-
 Onnx__TensorProto *qc_emit_tensor(struct qc_emitter *e, const char *name, const struct qc_tensor *t)
 {
     QC_EMIT_NEW(p, e, Onnx__TensorProto, onnx__tensor_proto__init);
@@ -318,8 +293,13 @@ Onnx__TensorProto *qc_emit_tensor(struct qc_emitter *e, const char *name, const 
     p->raw_data.data = t->data;
     const unsigned bits = qc_dtype_info(t->dtype)->bits;
     if (bits < 8) {
-        p->raw_data.len = t->count / (8 / bits) + (t->count % (8 / bits) != 0);
-        p->raw_data.data = pack_node(e->arena, t, e->st);
+        const unsigned each = 8 / bits;
+        p->raw_data.len = t->count / each + (t->count % each != 0);
+        /* Two or four elements are packed into a byte, the first in the lowest bits. */
+        uint8_t *packed = QC_NEW_ARRAY(e->arena, uint8_t, p->raw_data.len + 1, e->st);
+        for (size_t i = 0; packed && i < t->count; i++)
+            packed[i / each] |= (uint8_t)((((const uint8_t *)t->data)[i] & ((1U << bits) - 1)) << (i % each * bits));
+        p->raw_data.data = packed;
     }
     return p;
 }
@@ -366,20 +346,6 @@ static void emit_attr(struct qc_emitter *e, struct qc_emit_list *to, const struc
 
 /* --- Conversion from the canonical form to the opset --- */
 
-/* Returns the axes of a reduction as a constant input. */
-static char *emit_axes(struct qc_emitter *e, const struct qc_node *n, const struct qc_attr *axes)
-{
-    const struct qc_shape shape = QC_SHAPE((int64_t)axes->count);
-    const struct qc_tensor t = {.dtype = QC_I64,
-                                .shape = shape,
-                                .count = axes->count,
-                                .bytes = axes->count * sizeof *axes->ints,
-                                .data = (void *)(uintptr_t)axes->ints};
-    Onnx__TensorProto *p = qc_emit_tensor(e, qc_emit_fresh_name(e, e->names[n->outputs], "axes"), &t);
-    qc_emit_initializer(e, p);
-    return p->name;
-}
-
 static void emit_attrs(struct qc_emitter *e, struct qc_emit_list *to, const struct qc_node *n, const char *skip)
 {
     if (n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose || n->op == QC_OP_QLinearConv ||
@@ -417,7 +383,13 @@ void qc_emit_node(struct qc_emitter *e, const struct qc_node *n)
         p->domain = qc_emit_text(qc_attr_string(n, QC_CUSTOM_DOMAIN, ""));
         if (*p->domain) qc_emit_domain(e, p->domain, qc_attr_int(n, QC_CUSTOM_VERSION, 1));
     } else if (*domain && p->domain) {
-        add_op_domain(e, p->domain);
+        /* The domain follows those of carried operators, which have versions. */
+        struct qc_emitter *top = e;
+        while (top->outer) top = top->outer;
+        bool listed = false;
+        for (size_t i = 0; i < top->op_domains.count; i++)
+            listed = listed || strcmp(top->op_domains.items[i], p->domain) == 0;
+        if (!listed) qc_emit_append(top, &top->op_domains, p->domain);
     }
     p->n_input = n->input_count - qc_captures_of(n);
     p->input = QC_NEW_ARRAY(e->arena, char *, p->n_input + 1, e->st);
@@ -426,7 +398,16 @@ void qc_emit_node(struct qc_emitter *e, const struct qc_node *n)
     if (!p->input || !p->output) return;
     for (size_t i = 0; i < p->n_input; i++) p->input[i] = qc_emit_text(n->inputs[i] ? e->names[n->inputs[i]] : "");
     for (unsigned i = 0; i < n->output_count; i++) p->output[i] = qc_emit_text(e->names[n->outputs + i]);
-    if (axes) p->input[p->n_input++] = emit_axes(e, n, axes);
+    if (axes) {
+        const struct qc_tensor t = {.dtype = QC_I64,
+                                    .shape = QC_SHAPE((int64_t)axes->count),
+                                    .count = axes->count,
+                                    .bytes = axes->count * sizeof *axes->ints,
+                                    .data = (void *)(uintptr_t)axes->ints};
+        Onnx__TensorProto *input = qc_emit_tensor(e, qc_emit_fresh_name(e, e->names[n->outputs], "axes"), &t);
+        qc_emit_initializer(e, input);
+        p->input[p->n_input++] = input->name;
+    }
     if (n->op == QC_OP_RoundInBlocks) {
         emit_blocks(p, e, n);
     } else {

@@ -86,23 +86,6 @@ static qc_id joining_bias(const struct qc_canon *c, qc_id bias, qc_id product, c
 
 static qc_id canon_real(struct qc_canon *c, qc_id old, struct qc_status *st);
 
-/* Adds a float bias after the dequantized accumulator. */
-static qc_id add_bias(struct qc_canon *c, const struct qc_node *n, qc_id real, qc_id bias, const char *name,
-                      struct qc_status *st)
-{
-    const int rank = c->r.to->values[real].type.shape.rank;
-    qc_id in[2] = {real, canon_real(c, bias, st)};
-    if (n->op != QC_OP_Gemm) {
-        const struct qc_shape *s = &c->r.to->values[in[1]].type.shape, length = QC_SHAPE(rank - 1);
-        int64_t dims[QC_RANK_MAX] = {s->rank == 1 && s->dim[0] != QC_FREE ? s->dim[0] : -1};
-        for (int i = 1; i < rank - 1; i++) dims[i] = 1;
-        const qc_id shape[2] = {in[1],
-                                qc_graph_add_made_constant(c->r.to, NULL, qc_tensor_of(QC_I64, &length, dims, st), st)};
-        in[1] = canon_add(c, NULL, QC_NODE(QC_OP_Reshape, .inputs = shape, .input_count = 2), st);
-    }
-    return canon_add(c, NULL, QC_NODE(QC_OP_Add, .inputs = in, .input_count = 2, QC_RESULT(name)), st);
-}
-
 /* Each returns false if the node has no affine form and is copied. */
 static bool product_of_floats(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
@@ -129,7 +112,21 @@ static bool product_of_floats(struct qc_canon *c, const struct qc_node *n, struc
     const struct qc_node_def def = {
         .op = n->op, .inputs = in, .input_count = joins ? 3 : 2, .qparams = product, QC_RESULT(name)};
     qc_id real = dequantized(c, canon_add(c, n, &def, st), st);
-    if (bias && !joins) real = add_bias(c, n, real, bias, c->g->values[n->outputs].name, st);
+    if (bias && !joins) {
+        const int rank = c->r.to->values[real].type.shape.rank;
+        qc_id sum[2] = {real, canon_real(c, bias, st)};
+        if (n->op != QC_OP_Gemm) {
+            const struct qc_shape *s = &c->r.to->values[sum[1]].type.shape, length = QC_SHAPE(rank - 1);
+            int64_t dims[QC_RANK_MAX] = {s->rank == 1 && s->dim[0] != QC_FREE ? s->dim[0] : -1};
+            for (int i = 1; i < rank - 1; i++) dims[i] = 1;
+            const qc_id shape[2] = {sum[1], qc_graph_add_made_constant(c->r.to, NULL,
+                                                                       qc_tensor_of(QC_I64, &length, dims, st), st)};
+            sum[1] = canon_add(c, NULL, QC_NODE(QC_OP_Reshape, .inputs = shape, .input_count = 2), st);
+        }
+        real = canon_add(c, NULL,
+                         QC_NODE(QC_OP_Add, .inputs = sum, .input_count = 2, QC_RESULT(c->g->values[n->outputs].name)),
+                         st);
+    }
     c->r.map[n->outputs] = real;
     return true;
 }
@@ -192,54 +189,44 @@ static void canon_define(struct qc_canon *c, const struct qc_qlinear_port *p, qc
 
 static qc_id canon_operand(struct qc_canon *c, const struct qc_qlinear_port *p, int axis, struct qc_status *st);
 
-static void qlinear_product(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
-                            struct qc_status *st)
-{
-    qc_id in[3] = {QC_ABSENT};
-    for (unsigned i = 0; i < 2; i++) {
-        const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
-        in[i] = canon_operand(c, &p, weight_axis(c, q->op, n, p.value), st);
-    }
-    if (st->code != QC_OK) return;
-    const char *name = qc_canon_base(c, n->outputs, st);
-    const qc_id product =
-        qc_graph_add_product(c->r.to, c->r.to->values[in[0]].type.qparams, c->r.to->values[in[1]].type.qparams, st);
-    if (q->extra) in[2] = accumulator_bias(c, q->extra, product, st);
-    const struct qc_node_def def = {
-        .op = q->op, .inputs = in, .input_count = q->extra ? 3 : 2, .qparams = product, QC_RESULT(name)};
-    const qc_id v = canon_add(c, n, &def, st);
-    if (q->result)
-        canon_define(c, &q->out, ours(c, QC_OP_Requantize, v, qc_canon_port_qparams(c, &q->out, st), 0, st), st);
-    else
-        c->r.map[n->outputs] = dequantized(c, v, st);
-}
-
-/* Where and Softmax have no affine form: they are computed on real values. */
-static void qlinear_float(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, qc_id qparams,
-                          struct qc_status *st)
-{
-    qc_id in[3];
-    unsigned count = 0;
-    if (q->op == QC_OP_Where) in[count++] = canon_real(c, q->extra, st);
-    for (unsigned i = 0; i < q->operands; i++) {
-        const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
-        in[count++] = dequantized(c, canon_operand(c, &p, 0, st), st);
-    }
-    const char *name = qc_canon_base(c, n->outputs, st);
-    const qc_id real = canon_add(c, n, QC_NODE(q->op, .inputs = in, .input_count = count, QC_RESULT(name)), st);
-    canon_define(c, &q->out, ours(c, QC_OP_Quantize, real, qparams, 0, st), st);
-}
-
 static void canon_qlinear_op(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
                              struct qc_status *st)
 {
     if (qc_op_info(q->op)->affine == QC_AFFINE_PRODUCT) {
-        qlinear_product(c, n, q, st);
+        qc_id in[3] = {QC_ABSENT};
+        for (unsigned i = 0; i < 2; i++) {
+            const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
+            in[i] = canon_operand(c, &p, weight_axis(c, q->op, n, p.value), st);
+        }
+        if (st->code != QC_OK) return;
+        const struct qc_value *values = c->r.to->values;
+        const qc_id product = qc_graph_add_product(c->r.to, values[in[0]].type.qparams, values[in[1]].type.qparams, st);
+        if (q->extra) in[2] = accumulator_bias(c, q->extra, product, st);
+        const struct qc_node_def def = {.op = q->op,
+                                        .inputs = in,
+                                        .input_count = q->extra ? 3 : 2,
+                                        .qparams = product,
+                                        QC_RESULT(qc_canon_base(c, n->outputs, st))};
+        const qc_id v = canon_add(c, n, &def, st);
+        if (q->result)
+            canon_define(c, &q->out, ours(c, QC_OP_Requantize, v, qc_canon_port_qparams(c, &q->out, st), 0, st), st);
+        else
+            c->r.map[n->outputs] = dequantized(c, v, st);
         return;
     }
     const qc_id qparams = qc_canon_port_qparams(c, &q->out, st);
     if (q->op == QC_OP_Where || q->op == QC_OP_Softmax) {
-        qlinear_float(c, n, q, qparams, st);
+        /* Where and Softmax have no affine form: they are computed on real values. */
+        qc_id in[3];
+        unsigned count = 0;
+        if (q->op == QC_OP_Where) in[count++] = canon_real(c, q->extra, st);
+        for (unsigned i = 0; i < q->operands; i++) {
+            const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
+            in[count++] = dequantized(c, canon_operand(c, &p, 0, st), st);
+        }
+        const char *name = qc_canon_base(c, n->outputs, st);
+        const qc_id real = canon_add(c, n, QC_NODE(q->op, .inputs = in, .input_count = count, QC_RESULT(name)), st);
+        canon_define(c, &q->out, ours(c, QC_OP_Quantize, real, qparams, 0, st), st);
         return;
     }
     qc_id *in = QC_NEW_ARRAY(c->arena, qc_id, q->operands, st);
@@ -334,20 +321,6 @@ static qc_id canon_add(struct qc_canon *c, const struct qc_node *from, const str
     return qc_graph_add(c->r.to, &with, st);
 }
 
-/* Returns the constant f((q - z) * s), for a bias that does not join its accumulator. */
-static qc_id real_constant(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
-{
-    const struct qc_tensor *q = qc_constant_of(c->g, n->inputs[0]), *s = qc_constant_of(c->g, n->inputs[1]);
-    const struct qc_tensor *z = n->input_count > 2 ? qc_constant_of(c->g, n->inputs[2]) : NULL;
-    struct qc_tensor *t = qc_tensor_new(QC_F32, &q->shape, st);
-    if (!t) return 0;
-    for (size_t i = 0; i < t->count; i++) {
-        const int64_t v = qc_tensor_int(q, i) - (z ? qc_tensor_int(z, z->count > 1 ? i : 0) : 0);
-        ((float *)t->data)[i] = (float)v * (float)qc_tensor_float(s, s->count > 1 ? i : 0);
-    }
-    return qc_graph_add_made_constant(c->r.to, qc_canon_base(c, n->inputs[0], st), t, st);
-}
-
 /* Returns true for an int32 constant with constant float32 parameters: one, or one per element. */
 static bool is_product_bias(const struct qc_canon *c, const struct qc_node *n)
 {
@@ -363,7 +336,16 @@ static bool is_product_bias(const struct qc_canon *c, const struct qc_node *n)
 static qc_id canon_real(struct qc_canon *c, qc_id old, struct qc_status *st)
 {
     const struct qc_node *n = qc_node_of(c->g, old);
-    if (!c->r.map[old] && n && is_product_bias(c, n)) c->r.map[old] = real_constant(c, n, st);
+    if (!c->r.map[old] && n && is_product_bias(c, n)) { /* f((q - z) * s): it does not join its accumulator */
+        const struct qc_tensor *q = qc_constant_of(c->g, n->inputs[0]), *s = qc_constant_of(c->g, n->inputs[1]);
+        const struct qc_tensor *z = n->input_count > 2 ? qc_constant_of(c->g, n->inputs[2]) : NULL;
+        struct qc_tensor *t = qc_tensor_new(QC_F32, &q->shape, st);
+        for (size_t i = 0; t && i < t->count; i++) {
+            const int64_t v = qc_tensor_int(q, i) - (z ? qc_tensor_int(z, z->count > 1 ? i : 0) : 0);
+            ((float *)t->data)[i] = (float)v * (float)qc_tensor_float(s, s->count > 1 ? i : 0);
+        }
+        c->r.map[old] = qc_graph_add_made_constant(c->r.to, qc_canon_base(c, n->inputs[0], st), t, st);
+    }
     return c->r.map[old] || st->code != QC_OK ? c->r.map[old] : qc_rebuild_value(&c->r, old, st);
 }
 
@@ -433,19 +415,6 @@ static void build_quantize(struct qc_canon *c, const struct qc_node *n, struct q
     if (!stored) define_integers(c, &port, n, q, st);
 }
 
-/* Reads integers of the file with these parameters. Quantizing them again is exact. */
-static void read_integers(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
-{
-    const qc_id v = n->inputs[0], qparams = c->own[n->outputs];
-    qc_id q = c->affine[v];
-    if (!q || c->r.to->values[q].type.qparams != qparams) {
-        copy(c, n, st);
-        q = ours(c, QC_OP_Quantize, c->r.map[n->outputs], qparams, 0, st);
-        if (!c->affine[v]) c->affine[v] = q;
-    }
-    c->r.map[n->outputs] = dequantized(c, q, st);
-}
-
 static void build_dequantize(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
     const qc_id v = n->inputs[0], zero = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
@@ -454,7 +423,15 @@ static void build_dequantize(struct qc_canon *c, const struct qc_node *n, struct
     if (is_product_bias(c, n)) return; /* It is built where it is used. */
     if (!t && qc_canon_qparams_of(c, v)) q = c->affine[v];
     if (!q && c->own[n->outputs] && c->taken[n->outputs]) {
-        read_integers(c, n, st);
+        /* Quantizing integers of the file with these parameters again is exact. */
+        q = c->affine[v];
+        qparams = c->own[n->outputs];
+        if (!q || c->r.to->values[q].type.qparams != qparams) {
+            copy(c, n, st);
+            q = ours(c, QC_OP_Quantize, c->r.map[n->outputs], qparams, 0, st);
+            if (!c->affine[v]) c->affine[v] = q;
+        }
+        c->r.map[n->outputs] = dequantized(c, q, st);
         return;
     }
     if (t && qc_canon_is_stored(t->dtype) && c->g->values[n->outputs].type.dtype == QC_F32 &&
@@ -499,17 +476,12 @@ bool qc_is_quantized(const struct qc_graph *g)
     return false;
 }
 
-static bool has_integer_products(const struct qc_graph *g)
-{
-    QC_EACH_NODE(n, g)
-        if (n->op == QC_OP_QLinearConv || n->op == QC_OP_QLinearMatMul || n->op == QC_OP_QGemm) return true;
-    return false;
-}
-
 static bool build_canonical(struct qc_graph **out, struct qc_canon *c, struct qc_status *st)
 {
     c->r.to->simulated = false;
-    c->r.to->integer_operators = has_integer_products(c->g);
+    QC_EACH_NODE(n, c->g)
+        c->r.to->integer_operators = c->r.to->integer_operators || n->op == QC_OP_QLinearConv ||
+                                     n->op == QC_OP_QLinearMatMul || n->op == QC_OP_QGemm;
     for (size_t i = 0; i < c->rules->count; i++) {
         const struct qc_rule *r = &c->rules->rules[i];
         if (r->kind == QC_RULE_PATTERN && r->match->kind == QC_EXPR_OP &&

@@ -28,26 +28,6 @@ const char *qc_canon_base(struct qc_canon *c, qc_id value, struct qc_status *st)
 
 /* --- Qparams --- */
 
-static uint64_t hash_of(enum qc_dtype t, size_t count, const float *scale, const int32_t *zero)
-{
-    const uint64_t h = qc_hash_bytes(qc_hash_number(t), scale, count * sizeof *scale);
-    return qc_hash_bytes(h, zero, count * sizeof *zero);
-}
-
-static qc_id find_equal(const struct qc_canon *c, enum qc_dtype t, size_t count, const float *scale,
-                        const int32_t *zero)
-{
-    size_t slot = SIZE_MAX;
-    for (qc_id i; (i = qc_index_next(&c->by_numbers, hash_of(t, count, scale, zero), &slot));) {
-        const struct qc_qparams *s = &c->r.to->qparams_of[i];
-        if (s->kind == QC_QPARAMS_QUANTIZER && s->dtype == t && s->count == count &&
-            memcmp(s->scale, scale, count * sizeof *scale) == 0 &&
-            memcmp(s->zero_point, zero, count * sizeof *zero) == 0)
-            return i;
-    }
-    return 0;
-}
-
 qc_id qc_canon_qparams(struct qc_canon *c, qc_id scale, qc_id zero_point, enum qc_dtype t, const char *name,
                        struct qc_status *st)
 {
@@ -65,8 +45,16 @@ qc_id qc_canon_qparams(struct qc_canon *c, qc_id scale, qc_id zero_point, enum q
         zeros[i] = (int32_t)q;
         if (!(scales[i] >= FLT_MIN && scales[i] <= FLT_MAX) || q < info->lo || q > info->hi) return 0;
     }
-    const qc_id known = find_equal(c, t, s->count, scales, zeros);
-    if (known) return known;
+    const uint64_t hash = qc_hash_bytes(qc_hash_bytes(qc_hash_number(t), scales, s->count * sizeof *scales), zeros,
+                                        s->count * sizeof *zeros);
+    size_t slot = SIZE_MAX;
+    for (qc_id i; (i = qc_index_next(&c->by_numbers, hash, &slot));) {
+        const struct qc_qparams *q = &c->r.to->qparams_of[i];
+        if (q->kind == QC_QPARAMS_QUANTIZER && q->dtype == t && q->count == s->count &&
+            memcmp(q->scale, scales, s->count * sizeof *scales) == 0 &&
+            memcmp(q->zero_point, zeros, s->count * sizeof *zeros) == 0)
+            return i;
+    }
     const char *unique = name;
     bool symmetric = qc_dtype_info(t)->is_signed;
     for (size_t i = 0; i < s->count; i++) symmetric = symmetric && zeros[i] == 0;
@@ -78,7 +66,7 @@ qc_id qc_canon_qparams(struct qc_canon *c, qc_id scale, qc_id zero_point, enum q
                                    .per_channel = s->count > 1};
     const qc_id id = unique ? qc_graph_add_quantizer(c->r.to, &def, st) : 0;
     return id && qc_graph_bind_quantizer(c->r.to, id, s->count, scales, zeros, st) &&
-                   qc_index_add(&c->by_numbers, hash_of(t, s->count, scales, zeros), id, st)
+                   qc_index_add(&c->by_numbers, hash, id, st)
                ? id
                : 0;
 }
@@ -188,17 +176,6 @@ bool qc_canon_turns(struct qc_canon *c, const struct qc_node *n, const struct qc
     return !q->result || ((qparams = qc_canon_port_qparams(c, &q->out, st)) && c->r.to->qparams_of[qparams].count == 1);
 }
 
-static void classify_qlinear(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
-                             struct qc_status *st)
-{
-    const bool turns = qc_canon_turns(c, n, q, st);
-    for (unsigned i = 0; i < q->operands; i++) {
-        const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
-        if (!qc_constant_of(c->g, p.value)) state(c, p.value, turns ? qc_canon_port_qparams(c, &p, st) : 0, 0);
-    }
-    if (is_integer(c, n->outputs)) state(c, n->outputs, turns ? qc_canon_port_qparams(c, &q->out, st) : 0, 0);
-}
-
 /* Returns KEEP, BOUND or JOIN if the op moves integers and so has an affine form, else NONE. */
 static enum qc_affine_behaviour moves(const struct qc_canon *c, const struct qc_node *n)
 {
@@ -243,14 +220,6 @@ static void want(struct qc_canon *c, qc_id v, qc_id qparams)
         c->want[v] = qparams;
 }
 
-static qc_id wanted(const struct qc_canon *c, const struct qc_node *n)
-{
-    const qc_id qparams = c->want[n->outputs];
-    for (unsigned k = 0; k < n->output_count; k++)
-        if (c->mixed[n->outputs + k] || c->want[n->outputs + k] != qparams) return 0;
-    return qparams;
-}
-
 static void find_wanted(struct qc_canon *c)
 {
     const struct qc_graph *g = c->g;
@@ -259,7 +228,9 @@ static void find_wanted(struct qc_canon *c)
         const enum qc_affine_behaviour b =
             g->values[n->outputs].type.dtype == QC_F32 ? qc_rules_behaviour(c->rules, c->g, n) : QC_AFFINE_NONE;
         unsigned data = b == QC_AFFINE_NONE ? 0 : b == QC_AFFINE_JOIN ? n->input_count : 1;
-        qc_id qparams = data ? wanted(c, n) : 0;
+        qc_id qparams = data ? c->want[n->outputs] : 0;
+        for (unsigned k = 0; k < n->output_count; k++)
+            if (c->mixed[n->outputs + k] || c->want[n->outputs + k] != qparams) qparams = 0;
         if (n->op == QC_OP_QuantizeLinear) {
             data = 1;
             qparams = c->own[n->outputs];
@@ -292,9 +263,15 @@ bool qc_canon_classify(struct qc_canon *c, struct qc_status *st)
         struct qc_qlinear q;
         if (node->op == QC_OP_QuantizeLinear || node->op == QC_OP_DequantizeLinear)
             classify_linear(c, node, st);
-        else if (qc_qlinear_of(&q, node))
-            classify_qlinear(c, node, &q, st);
-        else
+        else if (qc_qlinear_of(&q, node)) {
+            const bool turns = qc_canon_turns(c, node, &q, st);
+            for (unsigned i = 0; i < q.operands; i++) {
+                const struct qc_qlinear_port p = qc_qlinear_operand(node, i);
+                if (!qc_constant_of(c->g, p.value)) state(c, p.value, turns ? qc_canon_port_qparams(c, &p, st) : 0, 0);
+            }
+            if (is_integer(c, node->outputs))
+                state(c, node->outputs, turns ? qc_canon_port_qparams(c, &q.out, st) : 0, 0);
+        } else
             classify_other(c, node);
     }
     if (st->code != QC_OK) return false;

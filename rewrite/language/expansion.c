@@ -129,17 +129,6 @@ static void mark_slots(bool *met, const struct qc_frame *f, const struct qc_expr
     if (s->kind == QC_FSLOT_LET && f->done[e->slot]) mark_slots(met, f, s->value);
 }
 
-/* The same for the call of a function that failed because of some of its inputs and attributes. */
-static void mark_passed(bool *met, const struct qc_frame *f, const struct qc_expr *e, const struct qc_fault *of)
-{
-    for (unsigned k = 0; k < of->frame->function->slot_count; k++) {
-        const struct qc_fslot *s = &of->frame->function->slots[k];
-        if (of->met[k] && s->kind == QC_FSLOT_INPUT && k < e->arg_count) mark_slots(met, f, e->args[k]);
-        for (unsigned i = 0; of->met[k] && s->kind == QC_FSLOT_ATTRIBUTE && i < e->attr_count; i++)
-            if (strcmp(e->attr_names[i], s->name) == 0) mark_slots(met, f, e->attrs[i]);
-    }
-}
-
 /* Adds to a failure in a built-in function what it is of, at its innermost expression: prefixes st's message with the
    inputs and attributes of the call in the file. */
 static void name_fault(const struct qc_frame *f, const struct qc_expr *e)
@@ -151,9 +140,14 @@ static void name_fault(const struct qc_frame *f, const struct qc_expr *e)
     if (inner.frame == f) return;
     x->fault = (struct qc_fault){f, QC_NEW_ARRAY(x->arena, bool, f->function->slot_count, &memory)};
     if (!x->fault.met) return;
-    if (inner.met && e->kind == QC_EXPR_FUNCTION && strcmp(e->text, inner.frame->function->name) == 0)
-        mark_passed(x->fault.met, f, e, &inner);
-    else
+    if (inner.met && e->kind == QC_EXPR_FUNCTION && strcmp(e->text, inner.frame->function->name) == 0) {
+        for (unsigned k = 0; k < inner.frame->function->slot_count; k++) {
+            const struct qc_fslot *s = &inner.frame->function->slots[k];
+            if (inner.met[k] && s->kind == QC_FSLOT_INPUT && k < e->arg_count) mark_slots(x->fault.met, f, e->args[k]);
+            for (unsigned i = 0; inner.met[k] && s->kind == QC_FSLOT_ATTRIBUTE && i < e->attr_count; i++)
+                if (strcmp(e->attr_names[i], s->name) == 0) mark_slots(x->fault.met, f, e->attrs[i]);
+        }
+    } else
         mark_slots(x->fault.met, f, e);
     for (unsigned k = 0; f->call == x->call && k < f->function->slot_count; k++) {
         const struct qc_fslot *s = &f->function->slots[k];

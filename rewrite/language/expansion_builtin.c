@@ -236,8 +236,9 @@ static struct qc_fvalue run_replace(const struct qc_asked *c)
 }
 
 /* Minimum or maximum of numbers, or element by element of lists. */
-static struct qc_fvalue extreme_of(const struct qc_asked *c, enum qc_sign sign)
+static struct qc_fvalue run_extreme(const struct qc_asked *c)
 {
+    const enum qc_sign sign = c->upper ? QC_SIGN_GE : QC_SIGN_LE;
     const struct qc_fvalue *a = c->args, *longer = a->kind == QC_FVALUE_LIST ? a : a + 1;
     struct qc_number *items;
     for (unsigned i = 0; i < 2; i++)
@@ -256,16 +257,6 @@ static struct qc_fvalue extreme_of(const struct qc_asked *c, enum qc_sign sign)
         items[i] = pair[qc_fvalue_compare(sign, pair, pair + 1) ? 0 : 1].number;
     }
     return out;
-}
-
-static struct qc_fvalue run_min(const struct qc_asked *c)
-{
-    return extreme_of(c, QC_SIGN_LE);
-}
-
-static struct qc_fvalue run_max(const struct qc_asked *c)
-{
-    return extreme_of(c, QC_SIGN_GE);
 }
 
 static struct qc_fvalue run_sqrt(const struct qc_asked *c)
@@ -326,8 +317,8 @@ const struct qc_builtin qc_function_builtins[] = {
     {"seq", "seq(a, b): the list a, a + 1, ... b - 1", 2, 2, .run = run_seq},
     {"repeat", "repeat(v, n): a list of n times v", 2, 2, .run = run_repeat},
     {"replace", "replace(l, at, v): the list l with the elements of v at the places `at`", 3, 3, .run = run_replace},
-    {"min", "min(a, b): of numbers, of lists element by element", 2, 2, .run = run_min},
-    {"max", "max(a, b): of numbers, of lists element by element", 2, 2, .run = run_max},
+    {"min", "min(a, b): of numbers, of lists element by element", 2, 2, .run = run_extreme},
+    {"max", "max(a, b): of numbers, of lists element by element", 2, 2, .run = run_extreme, .upper = true},
     {"scalar", "scalar(x): a tensor of one element, without dimensions", 1, 1, .run = run_scalar},
     {"sqrt", "sqrt(a): of a number", 1, 1, .run = run_sqrt},
     {"floor", "floor(a): of a number, of a list element by element", 1, 1, .run = run_floor},

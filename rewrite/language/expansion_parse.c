@@ -18,33 +18,6 @@ static struct qc_fslot *add_slot(struct qc_rule_parser *p, const char *name, enu
     return &p->slots[p->slot_count++];
 }
 
-/* "(" [ NAME ["?"] { "," NAME ["?"] } ] ")" */
-static void parse_inputs(struct qc_rule_parser *p)
-{
-    struct qc_lexer *x = &p->x;
-    qc_lexer_expect(x, "(");
-    if (qc_lexer_take(x, ")")) return;
-    do {
-        const struct qc_token at = x->token;
-        struct qc_fslot *s = add_slot(p, qc_lexer_name(x, "an input"), QC_FSLOT_INPUT, at);
-        if (s) s->optional = qc_lexer_take(x, "?");
-    } while (qc_lexer_take(x, ","));
-    qc_lexer_expect(x, ")");
-}
-
-/* "{" NAME [ "?" | "=" EXPR ] ... "}" */
-static void parse_declared_attributes(struct qc_rule_parser *p)
-{
-    struct qc_lexer *x = &p->x;
-    if (!qc_lexer_take(x, "{")) return;
-    do {
-        const struct qc_token at = x->token;
-        struct qc_fslot *s = add_slot(p, qc_lexer_name(x, "an attribute"), QC_FSLOT_ATTRIBUTE, at);
-        if (s && !(s->optional = qc_lexer_take(x, "?")) && qc_lexer_take(x, "=")) s->value = qc_parse_expr(p);
-    } while (qc_lexer_take(x, ","));
-    qc_lexer_expect(x, "}");
-}
-
 /* "let" NAME { "," NAME } "=" EXPR */
 static void parse_let(struct qc_rule_parser *p)
 {
@@ -74,16 +47,6 @@ static void parse_let(struct qc_rule_parser *p)
     }
 }
 
-/* "ignore" NAME { "," NAME }: inputs and attributes that change no number */
-static void parse_ignore(struct qc_rule_parser *p)
-{
-    do {
-        const struct qc_token at = p->x.token;
-        if (qc_parse_slot_of(p, qc_lexer_name(&p->x, "an input or an attribute")) == p->slot_count)
-            qc_lexer_error(&p->x, at, "an input or an attribute");
-    } while (qc_lexer_take(&p->x, ","));
-}
-
 /* let, ignore, when and refuse, then "give" EXPR { "," EXPR } */
 static void parse_body(struct qc_function_rule *f, struct qc_rule_parser *p)
 {
@@ -96,7 +59,12 @@ static void parse_body(struct qc_function_rule *f, struct qc_rule_parser *p)
             continue;
         }
         if (qc_lexer_take(x, "ignore")) {
-            parse_ignore(p);
+            /* inputs and attributes that change no number */
+            do {
+                const struct qc_token at = p->x.token;
+                if (qc_parse_slot_of(p, qc_lexer_name(&p->x, "an input or an attribute")) == p->slot_count)
+                    qc_lexer_error(&p->x, at, "an input or an attribute");
+            } while (qc_lexer_take(&p->x, ","));
             continue;
         }
         const bool refuse = qc_lexer_is(x, "refuse");
@@ -126,13 +94,24 @@ void qc_parse_function(struct qc_rule_parser *p)
     p->place = QC_PLACE_FUNCTION;
     p->slot_count = 0;
     f.name = qc_parse_operator(p);
-    parse_inputs(p);
+    qc_lexer_expect(x, "(");
+    for (bool more = !qc_lexer_take(x, ")"); more;) { /* NAME ["?"] { "," NAME ["?"] } ")" */
+        const struct qc_token at = x->token;
+        struct qc_fslot *s = add_slot(p, qc_lexer_name(x, "an input"), QC_FSLOT_INPUT, at);
+        if (s) s->optional = qc_lexer_take(x, "?");
+        if (!(more = qc_lexer_take(x, ","))) qc_lexer_expect(x, ")");
+    }
     f.input_count = p->slot_count;
     const bool since = qc_lexer_take(x, "opset");
     const double from = since ? qc_lexer_number(x) : 1,
                  to = since && qc_lexer_take(x, "to") ? qc_lexer_number(x) : QC_EXPANSION_NEWEST;
     if (!(from >= 1 && to >= from && to <= QC_EXPANSION_NEWEST)) qc_lexer_error(x, x->token, "opsets from 1 on");
-    parse_declared_attributes(p);
+    for (bool more = qc_lexer_take(x, "{"); more;) { /* NAME [ "?" | "=" EXPR ] ... "}" */
+        const struct qc_token at = x->token;
+        struct qc_fslot *s = add_slot(p, qc_lexer_name(x, "an attribute"), QC_FSLOT_ATTRIBUTE, at);
+        if (s && !(s->optional = qc_lexer_take(x, "?")) && qc_lexer_take(x, "=")) s->value = qc_parse_expr(p);
+        if (!(more = qc_lexer_take(x, ","))) qc_lexer_expect(x, "}");
+    }
     parse_body(&f, p);
     f.slot_count = p->slot_count;
     f.slots = qc_arena_dup(x->arena, p->slots, p->slot_count, sizeof *p->slots, x->st);

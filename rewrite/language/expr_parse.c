@@ -137,24 +137,6 @@ static void parse_args(struct qc_expr *e, struct qc_rule_parser *p, const char *
     qc_lexer_expect(&p->x, close);
 }
 
-/* { name = EXPR, ... } */
-static void parse_attributes(struct qc_expr *e, struct qc_rule_parser *p)
-{
-    if (p->place == QC_PLACE_MATCH || is_ours(e) || !qc_lexer_take(&p->x, "{")) return;
-    e->attr_names = qc_lexer_new(&p->x, QC_RULE_ARGS, sizeof *e->attr_names);
-    e->attrs = qc_lexer_new(&p->x, QC_RULE_ARGS, sizeof *e->attrs);
-    do {
-        if (e->attr_count == QC_RULE_ARGS) qc_lexer_error(&p->x, p->x.token, "at most 12 attributes");
-        const char *name = qc_lexer_name(&p->x, "an attribute");
-        qc_lexer_expect(&p->x, "=");
-        struct qc_expr *value = qc_parse_expr(p);
-        if (p->x.st->code != QC_OK) return;
-        e->attr_names[e->attr_count] = name;
-        e->attrs[e->attr_count++] = value;
-    } while (qc_lexer_take(&p->x, ","));
-    qc_lexer_expect(&p->x, "}");
-}
-
 const char *qc_parse_operator(struct qc_rule_parser *p)
 {
     struct qc_lexer *x = &p->x;
@@ -191,14 +173,26 @@ void qc_parse_ops(enum qc_op **ops, unsigned *count, struct qc_rule_parser *p, c
     if (!add_ops(ops, count, p, qc_lexer_name(&p->x, "an op"))) qc_lexer_error(&p->x, at, expected);
 }
 
-/* Parses the rest of an op after its name or names: [?] arguments [{attributes}]. */
+/* Parses the rest of an op after its name or names: [?] arguments [{ name = EXPR, ... }]. */
 static struct qc_expr *finish_op(struct qc_expr *e, struct qc_rule_parser *p)
 {
     e->op = e->op_count ? e->ops[0] : e->op;
     e->optional = in_rule(p) && !is_ours(e) && qc_lexer_take(&p->x, "?");
     qc_lexer_expect(&p->x, "(");
     parse_args(e, p, ")", QC_RULE_ARGS);
-    parse_attributes(e, p);
+    if (p->place == QC_PLACE_MATCH || is_ours(e) || !qc_lexer_take(&p->x, "{")) return e;
+    e->attr_names = qc_lexer_new(&p->x, QC_RULE_ARGS, sizeof *e->attr_names);
+    e->attrs = qc_lexer_new(&p->x, QC_RULE_ARGS, sizeof *e->attrs);
+    do {
+        if (e->attr_count == QC_RULE_ARGS) qc_lexer_error(&p->x, p->x.token, "at most 12 attributes");
+        const char *name = qc_lexer_name(&p->x, "an attribute");
+        qc_lexer_expect(&p->x, "=");
+        struct qc_expr *value = qc_parse_expr(p);
+        if (p->x.st->code != QC_OK) return e;
+        e->attr_names[e->attr_count] = name;
+        e->attrs[e->attr_count++] = value;
+    } while (qc_lexer_take(&p->x, ","));
+    qc_lexer_expect(&p->x, "}");
     return e;
 }
 
@@ -329,13 +323,6 @@ unsigned qc_parse_slot_of(struct qc_rule_parser *p, const char *name)
     return i;
 }
 
-/* Returns true at a name in upper case with arguments, or one with a domain. Attributes may have such names too. */
-static bool at_operator(const struct qc_lexer *x)
-{
-    if (x->at + 1 >= x->end) return false;
-    return *x->at == '.' || (*x->at == ':' && x->at[1] == ':') || (*x->at == '(' && at_upper(x));
-}
-
 static const struct qc_builtin *builtin_of(const struct qc_rule_parser *p, const char *name)
 {
     const struct qc_builtin *b = p->place == QC_PLACE_FUNCTION ? qc_function_builtins
@@ -356,7 +343,9 @@ static struct qc_expr *parse_named(struct qc_rule_parser *p)
     struct qc_lexer *x = &p->x;
     struct qc_expr *e = new_expr(p, QC_EXPR_CAPTURE);
     const bool function = p->place == QC_PLACE_FUNCTION;
-    if (function && at_operator(x)) {
+    /* A name in upper case with arguments, or one with a domain. Attributes may have such names too. */
+    if (function && x->at + 1 < x->end &&
+        (*x->at == '.' || (*x->at == ':' && x->at[1] == ':') || (*x->at == '(' && at_upper(x)))) {
         e->text = qc_parse_operator(p);
         e->op = qc_op_from_name(e->text);
         e->kind = e->op == QC_OP_INVALID ? QC_EXPR_FUNCTION : QC_EXPR_OP;

@@ -229,7 +229,7 @@ static struct qc_fvalue matched_attribute(struct qc_frame *f, const struct qc_ex
 static struct qc_fvalue asked(struct qc_frame *f, const struct qc_expr *e)
 {
     const struct qc_builtin *b = e->builtin;
-    struct qc_asked c = {.frame = f, .count = e->arg_count};
+    struct qc_asked c = {.frame = f, .upper = b->upper, .count = e->arg_count};
     for (unsigned i = 0; i < e->arg_count; i++)
         if (b->kinds && b->kinds[i] == 'v')
             c.args[i] = qc_fvalue_tensor(f->match->values[e->args[i]->slot]);

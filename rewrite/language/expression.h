@@ -60,6 +60,7 @@ struct qc_frame {
 
 struct qc_asked {
     struct qc_frame *frame;
+    bool upper; /* of the builtin */
     unsigned count;
     struct qc_fvalue args[QC_ASKED_ARGS];
 };
@@ -71,6 +72,7 @@ struct qc_builtin {
     const char *kinds;    /* of each: v a value of the match, q its qparams, e an expression; NULL: expressions */
     struct qc_fvalue (*run)(const struct qc_asked *c);
     double (*value)(const struct qc_asked *c); /* in place of run. NaN: no value */
+    bool upper;                                /* of two with one function: that of the larger or upper ones */
 };
 /* Tables, which end with an empty row */
 extern const struct qc_builtin qc_guards[], qc_template_builtins[], qc_function_builtins[];

@@ -118,16 +118,10 @@ static bool covers(const struct qc_graph *g, qc_id bound, const struct qc_qparam
     return t && t->count;
 }
 
-static double covered_above(const struct qc_asked *call)
+static double covered(const struct qc_asked *call)
 {
     const struct qc_qparams *s = qparams_at(call, 1);
-    return call->args[0].id && is_bound_quantizer(s) && covers(call->frame->graph, call->args[0].id, s, true);
-}
-
-static double covered_below(const struct qc_asked *call)
-{
-    const struct qc_qparams *s = qparams_at(call, 1);
-    return call->args[0].id && is_bound_quantizer(s) && covers(call->frame->graph, call->args[0].id, s, false);
+    return call->args[0].id && is_bound_quantizer(s) && covers(call->frame->graph, call->args[0].id, s, call->upper);
 }
 
 static double clip_covers(const struct qc_asked *call)
@@ -241,26 +235,16 @@ static double dim_of(const struct qc_asked *call)
     return (double)s->dim[(int)axis];
 }
 
-static double extreme_element(const struct qc_asked *call, bool greatest)
+static double extreme_element(const struct qc_asked *call)
 {
     const struct qc_tensor *t = qc_constant_of(call->frame->graph, call->args[0].id);
     double best = (double)NAN;
     for (size_t i = 0; t && i < t->count; i++) {
         double v = qc_tensor_float(t, i);
         if (!(v == v)) return (double)NAN;
-        if (i == 0 || (greatest ? v > best : v < best)) best = v;
+        if (i == 0 || (call->upper ? v > best : v < best)) best = v;
     }
     return best;
-}
-
-static double least(const struct qc_asked *call)
-{
-    return extreme_element(call, false);
-}
-
-static double greatest(const struct qc_asked *call)
-{
-    return extreme_element(call, true);
 }
 
 static double whole(const struct qc_asked *call)
@@ -366,8 +350,8 @@ const struct qc_builtin qc_guards[] = {
     {"elements", "elements(x): number of elements of a fixed shape", 1, 1, "v", .value = value_elements},
     {"type", "type(x): the stored type, to compare with f32, u8, int8, ...", 1, 1, "v", .value = value_type},
     {"value", "value(c): the value of a constant whose elements are all equal", 1, 1, "v", .value = value_of},
-    {"least", "least(c): the smallest element of a constant", 1, 1, "v", .value = least},
-    {"greatest", "greatest(c): the largest element of a constant", 1, 1, "v", .value = greatest},
+    {"least", "least(c): the smallest element of a constant", 1, 1, "v", .value = extreme_element},
+    {"greatest", "greatest(c): the largest element of a constant", 1, 1, "v", .value = extreme_element, .upper = true},
     {"whole", "whole(c): the elements of a constant are whole numbers; so is an absent one", 1, 1, "v", .value = whole},
     {"waves", "waves(c): the columns of a matrix are sines of the row's number, as of rotary embeddings", 1, 1, "v",
      .value = waves},
@@ -408,8 +392,8 @@ const struct qc_builtin qc_guards[] = {
     {"clip_covers", "clip_covers(lo, hi, S): saturation to the levels of S clips at least as much as lo and hi do", 3,
      3, "vvq", .value = clip_covers},
     {"covered_above", "covered_above(c, S): no element of c is below the highest level of S", 2, 2, "vq",
-     .value = covered_above},
+     .value = covered, .upper = true},
     {"covered_below", "covered_below(c, S): no element of c is above the lowest level of S", 2, 2, "vq",
-     .value = covered_below},
+     .value = covered},
     {.name = NULL},
 };

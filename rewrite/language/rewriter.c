@@ -24,23 +24,6 @@ static unsigned choose_matches(struct matcher *x, unsigned options)
     return x->choice[k];
 }
 
-/* Advances to the next way: the last point with another option takes it. Returns false after the last way. */
-static bool next_way(struct matcher *x)
-{
-    for (unsigned k = x->met; k; k--)
-        if (x->choice[k - 1] + 1 < x->options[k - 1]) {
-            x->choice[k - 1]++;
-            x->decided = k;
-            return true;
-        }
-    return false;
-}
-
-static bool commutative(enum qc_op op)
-{
-    return op == QC_OP_Add || op == QC_OP_Mul || op == QC_OP_Max || op == QC_OP_Min;
-}
-
 static bool bind_slot(qc_id *slot, qc_id id)
 {
     if (*slot) return *slot == id;
@@ -91,15 +74,6 @@ static bool match_type(const struct matcher *x, const struct qc_expr *e, qc_id v
     return e->dtype == QC_NONE || e->dtype == (t->qparams ? x->g->qparams_of[t->qparams].dtype : t->dtype);
 }
 
-static bool add_node(struct matcher *x, qc_id node)
-{
-    for (unsigned i = 0; x->island && i < x->m.node_count; i++)
-        if (x->m.nodes[i] == node) return true;
-    if (x->m.node_count == QC_ISLAND_OPS) return false;
-    x->m.nodes[x->m.node_count++] = node;
-    return true;
-}
-
 /* Returns true if no node outside uses a value inside. */
 static bool is_closed(const struct matcher *x)
 {
@@ -123,26 +97,27 @@ static bool stays_outermost(const struct qc_rule *rule, enum qc_op op)
     return rule->kind == QC_RULE_PATTERN && rule->give && rule->give->kind == QC_EXPR_OP && has_op(rule->give, op);
 }
 
-static bool match_op(struct matcher *x, const struct qc_expr *e, qc_id v, bool root)
-{
-    const struct qc_node *n = qc_node_of(x->g, v);
-    bool there = n && has_op(e, n->op) && (n->output_count == 1 || (root && stays_outermost(x->m.rule, n->op)));
-    if (e->optional && (!there || choose_matches(x, 2))) return match_expr(x, e->args[0], v, root);
-    if (!there || (!x->island && !root && x->uses[v] != 1 && n->op != QC_OP_Quantize && n->op != QC_OP_Dequantize))
-        return false;
-    qc_id stored = n->op == QC_OP_Dequantize ? n->inputs[0] : v; /* the integer side */
-    if (!match_qparams(x, &e->qparams, stored) || !match_type(x, e, stored)) return false;
-    if (!add_node(x, x->g->values[v].node)) return false;
-    bool both_ways = commutative(n->op) && e->arg_count == 2 && n->input_count == 2;
-    return match_args(x, e, n, both_ways && choose_matches(x, 2));
-}
-
 static bool match_expr(struct matcher *x, const struct qc_expr *e, qc_id v, bool root)
 {
     if (e->kind == QC_EXPR_CHOICE)
         return match_expr(x, e->args[choose_matches(x, e->arg_count)], v, root) && match_qparams(x, &e->qparams, v) &&
                match_type(x, e, v);
-    if (e->kind == QC_EXPR_OP) return match_op(x, e, v, root);
+    if (e->kind == QC_EXPR_OP) {
+        const struct qc_node *n = qc_node_of(x->g, v);
+        bool there = n && has_op(e, n->op) && (n->output_count == 1 || (root && stays_outermost(x->m.rule, n->op)));
+        if (e->optional && (!there || choose_matches(x, 2))) return match_expr(x, e->args[0], v, root);
+        if (!there || (!x->island && !root && x->uses[v] != 1 && n->op != QC_OP_Quantize && n->op != QC_OP_Dequantize))
+            return false;
+        qc_id stored = n->op == QC_OP_Dequantize ? n->inputs[0] : v; /* the integer side */
+        if (!match_qparams(x, &e->qparams, stored) || !match_type(x, e, stored)) return false;
+        bool known = false;
+        for (unsigned i = 0; x->island && i < x->m.node_count; i++) known = known || x->m.nodes[i] == n->id;
+        if (!known && x->m.node_count == QC_ISLAND_OPS) return false;
+        if (!known) x->m.nodes[x->m.node_count++] = n->id;
+        const bool commutes = n->op == QC_OP_Add || n->op == QC_OP_Mul || n->op == QC_OP_Max || n->op == QC_OP_Min,
+                   both_ways = commutes && e->arg_count == 2 && n->input_count == 2;
+        return match_args(x, e, n, both_ways && choose_matches(x, 2));
+    }
     if (e->constant && !qc_constant_of(x->g, v)) return false;
     return match_qparams(x, &e->qparams, v) && match_type(x, e, v) && bind_slot(&x->m.values[e->slot], v);
 }
@@ -171,7 +146,12 @@ static bool match_at(struct qc_match *out, const struct qc_rule *rule, const str
             *out = x.m;
             return true;
         }
-        if (!next_way(&x)) return false;
+        /* The last point with another option takes it. */
+        unsigned k = x.met;
+        while (k && x.choice[k - 1] + 1 >= x.options[k - 1]) k--;
+        if (!k) return false;
+        x.choice[k - 1]++;
+        x.decided = k;
     }
     return false;
 }
@@ -270,23 +250,6 @@ bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const str
     return true;
 }
 
-/* Builds the graph with every match replaced by its template; other nodes are copied. */
-static bool replace_matches(struct qc_graph **out, const struct qc_graph *g, const struct qc_matches *m,
-                            struct qc_status *st)
-{
-    QC_REBUILD_SCOPE r = {0};
-    if (!qc_rebuild_begin(&r, g, st)) return false;
-    QC_EACH_NODE(n, g) {
-        if (!m->live[n->id] || st->code != QC_OK) continue;
-        struct qc_build b = {.rebuild = &r, .match = m->at[n->id]};
-        if (b.match)
-            r.map[n->outputs] = qc_build_template(&b, st);
-        else
-            qc_rebuild_node(&r, n->id, st);
-    }
-    return qc_rebuild_finish(out, &r, st);
-}
-
 void qc_endless_begin(struct qc_endless *e, const struct qc_graph *g)
 {
     *e = (struct qc_endless){.least = g->node_count, .most = GROWTH * (g->node_count + ROUNDS)};
@@ -323,8 +286,19 @@ bool qc_rewrite(struct qc_graph **out, size_t *applied, const struct qc_graph *g
         struct qc_graph *next = NULL;
         QC_ARENA_SCOPE *a = qc_arena_new();
         if (!qc_matches_find(&m, from, rules, QC_RULE_REWRITE, NULL, NULL, a, st) ||
-            !qc_endless_check(&endless, &m, from, st) || !replace_matches(&next, from, &m, st))
+            !qc_endless_check(&endless, &m, from, st))
             return false;
+        QC_REBUILD_SCOPE r = {0};
+        if (!qc_rebuild_begin(&r, from, st)) return false;
+        QC_EACH_NODE(n, from) {
+            if (!m.live[n->id] || st->code != QC_OK) continue;
+            struct qc_build b = {.rebuild = &r, .match = m.at[n->id]};
+            if (b.match)
+                r.map[n->outputs] = qc_build_template(&b, st);
+            else
+                qc_rebuild_node(&r, n->id, st);
+        }
+        if (!qc_rebuild_finish(&next, &r, st)) return false;
         total += m.count;
         qc_graph_free(current);
         current = next;

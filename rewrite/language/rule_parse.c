@@ -184,19 +184,6 @@ static void parse_clauses(struct qc_rule_parser *p)
     }
 }
 
-/* [ target NAME ] ( inside | [ outputs | floats | partly ] because ) TEXT */
-static void parse_inside(struct qc_rule_parser *p)
-{
-    static const char *const words[] = {
-        [QC_COST_OUTPUTS] = "outputs", [QC_COST_FLOATS] = "floats", [QC_COST_PARTLY] = "partly"};
-    struct qc_rule *rule = p->rule;
-    if (qc_lexer_take(&p->x, "target")) rule->target = qc_lexer_name(&p->x, "the name of a target");
-    for (unsigned i = 1; rule->kind == QC_RULE_COST && i < sizeof words / sizeof *words; i++)
-        if (rule->where == QC_COST_ANYWHERE && qc_lexer_take(&p->x, words[i])) rule->where = (enum qc_cost_where)i;
-    qc_lexer_expect(&p->x, rule->kind == QC_RULE_ISLAND ? "inside" : "because");
-    rule->inside = qc_lexer_text(&p->x);
-}
-
 static void parse_rule(struct qc_rule_parser *p, enum qc_rule_kind kind)
 {
     struct qc_rule rule = {.kind = kind, .file = p->x.file, .line = p->x.token.line};
@@ -215,8 +202,16 @@ static void parse_rule(struct qc_rule_parser *p, enum qc_rule_kind kind)
     p->place = QC_PLACE_TEMPLATE;
     if (kind == QC_RULE_REWRITE || kind == QC_RULE_PATTERN)
         parse_clauses(p);
-    else
-        parse_inside(p);
+    else {
+        /* [ target NAME ] ( inside | [ outputs | floats | partly ] because ) TEXT */
+        static const char *const words[] = {
+            [QC_COST_OUTPUTS] = "outputs", [QC_COST_FLOATS] = "floats", [QC_COST_PARTLY] = "partly"};
+        if (qc_lexer_take(&p->x, "target")) rule.target = qc_lexer_name(&p->x, "the name of a target");
+        for (unsigned i = 1; kind == QC_RULE_COST && i < sizeof words / sizeof *words; i++)
+            if (rule.where == QC_COST_ANYWHERE && qc_lexer_take(&p->x, words[i])) rule.where = (enum qc_cost_where)i;
+        qc_lexer_expect(&p->x, kind == QC_RULE_ISLAND ? "inside" : "because");
+        rule.inside = qc_lexer_text(&p->x);
+    }
     choose_template(p->rules, &rule);
     if (p->x.st->code == QC_OK) {
         struct qc_rules *const rs = p->rules;

@@ -32,19 +32,6 @@ const char *qc_builtin_target(size_t i, struct qc_arena *a, struct qc_status *st
     return qc_arena_strndup(a, qc_builtin_targets[i].name, name_length(&qc_builtin_targets[i]), st);
 }
 
-static bool fail_unknown(const char *name, struct qc_arena *a, struct qc_status *st)
-{
-    const char **names = QC_NEW_ARRAY(a, const char *, qc_builtin_targets_count, st);
-    for (size_t i = 0; names && i < qc_builtin_targets_count; i++)
-        if (!(names[i] = qc_builtin_target(i, a, st))) return false;
-    if (!names) return false;
-    const char *meant = qc_closest(name, names, qc_builtin_targets_count);
-    return qc_fail(
-        st, QC_USAGE,
-        "--target: there is no target '%s'%s; 'qcalib list targets' shows them, and FILE.rules gives your own", name,
-        QC_MEANT("", meant));
-}
-
 /* Parses the file of a target. r->header gets its `target` statement. */
 static bool parse_file(struct qc_rules *r, const char *name, bool builtin, unsigned depth, struct qc_status *st)
 {
@@ -63,7 +50,17 @@ static bool load(const struct qc_target **out, const char *name, unsigned depth,
                  struct qc_status *st)
 {
     const bool builtin = builtin_of(name) != NULL;
-    if (!builtin && !strpbrk(name, "./")) return fail_unknown(name, a, st);
+    if (!builtin && !strpbrk(name, "./")) {
+        const char **names = QC_NEW_ARRAY(a, const char *, qc_builtin_targets_count, st);
+        for (size_t i = 0; names && i < qc_builtin_targets_count; i++)
+            if (!(names[i] = qc_builtin_target(i, a, st))) return false;
+        if (!names) return false;
+        const char *meant = qc_closest(name, names, qc_builtin_targets_count);
+        return qc_fail(
+            st, QC_USAGE,
+            "--target: there is no target '%s'%s; 'qcalib list targets' shows them, and FILE.rules gives your own",
+            name, QC_MEANT("", meant));
+    }
     if (depth == QC_TARGET_DEPTH) return qc_fail(st, QC_BAD_INPUT, "target '%s' is like itself", name);
     struct qc_rules *r = qc_rules_new(st);
     if (!r) return false;

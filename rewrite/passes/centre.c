@@ -6,39 +6,28 @@
 
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
+#include "rewrite/passes/channel_layout.h"
 
 enum { ATTRIBUTES = 16 }; /* most of a product; its operator has fewer */
-
-/* Returns the float32 constant that a node reads; NULL: none. */
-static const struct qc_tensor *float_constant(const struct qc_graph *g, const struct qc_node *n, unsigned i)
-{
-    const struct qc_tensor *t = i < n->input_count ? qc_constant_of(g, n->inputs[i]) : NULL;
-    return t && t->dtype == QC_F32 && t->count && g->values[n->inputs[i]].type.qparams == QC_REAL ? t : NULL;
-}
-
-static bool find_window(struct qc_centre_product *p, const struct qc_graph *g, const struct qc_node *n)
-{
-    struct qc_status ignored = QC_STATUS_INIT;
-    if (!qc_window_of(&p->window, g, n, &ignored)) return false;
-    for (int i = 0; i < p->window.spatial; i++) {
-        const int64_t begin = p->window.pad_begin[i], end = p->window.pad_end[i];
-        if (begin < 0 || end < 0) return false; /* QC_FREE too */
-        p->padded = p->padded || begin || end;
-    }
-    return true;
-}
 
 bool qc_centre_product_of(struct qc_centre_product *p, const struct qc_graph *g, qc_id node)
 {
     const struct qc_node *n = &g->nodes[node];
-    *p = (struct qc_centre_product){.weight = float_constant(g, n, 1), .groups = 1, .taps = 1, .rows = true};
+    *p = (struct qc_centre_product){.weight = qc_real_constant(g, n, 1), .groups = 1, .taps = 1, .rows = true};
     if ((n->op != QC_OP_Conv && n->op != QC_OP_Gemm && n->op != QC_OP_MatMul) || !p->weight ||
         qc_constant_of(g, n->inputs[0]) || n->attr_count > ATTRIBUTES)
         return false;
     const struct qc_shape *w = &p->weight->shape, *x = &g->values[n->inputs[0]].type.shape;
     const bool bias = n->input_count > 2 && n->inputs[2];
     if (n->op == QC_OP_Conv) {
-        if (w->rank < 3 || !find_window(p, g, n)) return false;
+        if (w->rank < 3) return false;
+        struct qc_status ignored = QC_STATUS_INIT;
+        if (!qc_window_of(&p->window, g, n, &ignored)) return false;
+        for (int i = 0; i < p->window.spatial; i++) {
+            const int64_t begin = p->window.pad_begin[i], end = p->window.pad_end[i];
+            if (begin < 0 || end < 0) return false; /* QC_FREE too */
+            p->padded = p->padded || begin || end;
+        }
         p->groups = qc_attr_int(n, "group", 1);
         p->outputs = w->dim[0];
         p->channels = w->dim[1] * p->groups;
@@ -53,7 +42,7 @@ bool qc_centre_product_of(struct qc_centre_product *p, const struct qc_graph *g,
         p->channels = w->dim[p->rows ? 1 : 0];
     }
     if (!bias) return true;
-    const struct qc_tensor *b = float_constant(g, n, 2);
+    const struct qc_tensor *b = qc_real_constant(g, n, 2);
     return b && b->count == (size_t)p->outputs && b->shape.dim[b->shape.rank - 1] == p->outputs;
 }
 
@@ -86,20 +75,6 @@ static qc_id build_bias(struct centring *k, const struct qc_centre_product *p, q
     return qc_graph_add_made_constant(k->r->to, bias ? g->values[bias].name : NULL, t, st);
 }
 
-/* Returns value x with zeros around it. */
-static qc_id build_pad(struct centring *k, const struct qc_centre_product *p, qc_id x, struct qc_status *st)
-{
-    const int64_t spatial = p->window.spatial, rank = spatial + 2;
-    const struct qc_shape shape = QC_SHAPE(2 * rank);
-    struct qc_tensor *t = qc_tensor_new(QC_I64, &shape, st);
-    for (int64_t i = 0; t && i < spatial; i++) {
-        ((int64_t *)t->data)[2 + i] = p->window.pad_begin[i];
-        ((int64_t *)t->data)[rank + 2 + i] = p->window.pad_end[i];
-    }
-    const qc_id pads = qc_graph_add_made_constant(k->r->to, NULL, t, st);
-    return qc_graph_add(k->r->to, QC_NODE(QC_OP_Pad, QC_INPUTS(x, pads)), st);
-}
-
 /* Returns a name like that of value v that neither graph has: later values keep their names. */
 static const char *free_name(struct centring *k, qc_id v, const char *suffix, struct qc_status *st)
 {
@@ -113,7 +88,17 @@ static const char *free_name(struct centring *k, qc_id v, const char *suffix, st
 static qc_id build_centred(struct centring *k, const struct qc_centre_product *p, qc_id v, struct qc_status *st)
 {
     qc_id x = qc_rebuild_value(k->r, v, st);
-    if (p->padded) x = build_pad(k, p, x, st);
+    if (p->padded) {
+        const int64_t spatial = p->window.spatial, rank = spatial + 2;
+        const struct qc_shape shape = QC_SHAPE(2 * rank);
+        struct qc_tensor *t = qc_tensor_new(QC_I64, &shape, st);
+        for (int64_t i = 0; t && i < spatial; i++) {
+            ((int64_t *)t->data)[2 + i] = p->window.pad_begin[i];
+            ((int64_t *)t->data)[rank + 2 + i] = p->window.pad_end[i];
+        }
+        const qc_id pads = qc_graph_add_made_constant(k->r->to, NULL, t, st);
+        x = qc_graph_add(k->r->to, QC_NODE(QC_OP_Pad, QC_INPUTS(x, pads)), st);
+    }
     int64_t dims[QC_RANK_MAX];
     const int rank = p->window.spatial ? p->window.spatial + 1 : 1;
     for (int i = 0; i < rank; i++) dims[i] = i ? 1 : p->channels;
@@ -125,22 +110,11 @@ static qc_id build_centred(struct centring *k, const struct qc_centre_product *p
     return y;
 }
 
-/* Writes the attributes of a convolution without padding. */
-static void without_padding(struct qc_attr *to, const struct qc_node *n)
-{
-    static const int64_t zeros[6];
-    for (unsigned i = 0; i < n->attr_count; i++) {
-        to[i] = n->attrs[i];
-        if (strcmp(to[i].name, "pads") == 0) to[i].ints = zeros;
-        if (strcmp(to[i].name, "auto_pad") == 0) to[i].s = "NOTSET";
-    }
-}
-
 /* Returns the place of the constant that an Add adds to a MatMul, with one number per output; 0 or 1, -1: none. */
 static int addend_of(const struct qc_graph *g, const struct qc_node *add, int64_t outputs)
 {
     for (unsigned i = 0; add->op == QC_OP_Add && i < 2; i++) {
-        const struct qc_tensor *t = float_constant(g, add, i);
+        const struct qc_tensor *t = qc_real_constant(g, add, i);
         if (t && t->count == (size_t)outputs && t->shape.rank && t->shape.dim[t->shape.rank - 1] == outputs)
             return (int)i;
     }
@@ -155,25 +129,6 @@ bool qc_centre_adds(const struct qc_graph *g, const struct qc_uses *uses, qc_id 
            addend_of(g, &g->nodes[qc_only_reader(uses, n->outputs)], p.outputs) < 0;
 }
 
-static void build_matmul(struct centring *k, const struct qc_centre_product *p, const struct qc_node *n, qc_id x,
-                         struct qc_status *st)
-{
-    const struct qc_graph *g = k->r->from;
-    const qc_id behind = qc_only_reader(&k->uses, n->outputs),
-                inputs[2] = {x, qc_rebuild_value(k->r, n->inputs[1], st)};
-    const bool folds = addend_of(g, &g->nodes[behind], p->outputs) >= 0;
-    const char *const name = folds ? g->values[n->outputs].name : free_name(k, n->outputs, "product", st);
-    const struct qc_node_def def = {.inputs = inputs, .output_names = &name};
-    qc_id y = qc_graph_add_like(k->r->to, g, n, &def, st);
-    if (folds) k->matmul[behind] = n->id;
-    if (!folds)
-        y = qc_graph_add(k->r->to,
-                         QC_NODE(QC_OP_Add, QC_INPUTS(y, build_bias(k, p, 0, k->centre[n->inputs[0]], st)),
-                                 QC_RESULT(g->values[n->outputs].name)),
-                         st);
-    k->r->map[n->outputs] = y;
-}
-
 static void build_product(struct centring *k, const struct qc_centre_product *p, const struct qc_node *n,
                           struct qc_status *st)
 {
@@ -181,26 +136,30 @@ static void build_product(struct centring *k, const struct qc_centre_product *p,
     struct qc_attr attrs[ATTRIBUTES];
     const qc_id x = build_centred(k, p, n->inputs[0], st);
     if (n->op == QC_OP_MatMul) {
-        build_matmul(k, p, n, x, st);
+        const qc_id behind = qc_only_reader(&k->uses, n->outputs),
+                    pair[2] = {x, qc_rebuild_value(k->r, n->inputs[1], st)};
+        const bool folds = addend_of(g, &g->nodes[behind], p->outputs) >= 0;
+        const char *const name = folds ? g->values[n->outputs].name : free_name(k, n->outputs, "product", st);
+        const struct qc_node_def def = {.inputs = pair, .output_names = &name};
+        qc_id y = qc_graph_add_like(k->r->to, g, n, &def, st);
+        if (folds) k->matmul[behind] = n->id;
+        if (!folds)
+            y = qc_graph_add(k->r->to,
+                             QC_NODE(QC_OP_Add, QC_INPUTS(y, build_bias(k, p, 0, k->centre[n->inputs[0]], st)),
+                                     QC_RESULT(g->values[n->outputs].name)),
+                             st);
+        k->r->map[n->outputs] = y;
         return;
     }
-    without_padding(attrs, n);
+    static const int64_t zeros[6];
+    for (unsigned i = 0; i < n->attr_count; i++) {
+        attrs[i] = n->attrs[i];
+        if (strcmp(attrs[i].name, "pads") == 0) attrs[i].ints = zeros;
+        if (strcmp(attrs[i].name, "auto_pad") == 0) attrs[i].s = "NOTSET";
+    }
     const qc_id inputs[3] = {x, qc_rebuild_value(k->r, n->inputs[1], st),
                              build_bias(k, p, n->input_count > 2 ? n->inputs[2] : 0, k->centre[n->inputs[0]], st)};
     const struct qc_node_def def = {.input_count = 3, .inputs = inputs, .attrs = attrs};
-    k->r->map[n->outputs] = qc_graph_add_like(k->r->to, g, n, &def, st);
-}
-
-static void build_add(struct centring *k, const struct qc_centre_product *p, const struct qc_node *n,
-                      struct qc_status *st)
-{
-    const struct qc_graph *g = k->r->from;
-    const struct qc_node *product = &g->nodes[k->matmul[n->id]];
-    const int at = addend_of(g, n, p->outputs);
-    qc_id inputs[2];
-    inputs[at] = build_bias(k, p, n->inputs[at], k->centre[product->inputs[0]], st);
-    inputs[1 - at] = k->r->map[product->outputs];
-    const struct qc_node_def def = {.inputs = inputs};
     k->r->map[n->outputs] = qc_graph_add_like(k->r->to, g, n, &def, st);
 }
 
@@ -216,9 +175,15 @@ bool qc_centre(struct qc_graph **out, const struct qc_graph *g, const float *con
     struct qc_centre_product p;
     if (!k.matmul || !qc_uses_of(&k.uses, g, a, st) || !qc_rebuild_begin(&r, g, st)) return false;
     QC_EACH_NODE(n, g) {
-        if (k.matmul[n->id] && qc_centre_product_of(&p, g, k.matmul[n->id]))
-            build_add(&k, &p, n, st);
-        else if (products[n->id] && centre[n->inputs[0]] && qc_centre_product_of(&p, g, n->id))
+        if (k.matmul[n->id] && qc_centre_product_of(&p, g, k.matmul[n->id])) {
+            const struct qc_node *product = &g->nodes[k.matmul[n->id]];
+            const int at = addend_of(g, n, p.outputs);
+            qc_id inputs[2];
+            inputs[at] = build_bias(&k, &p, n->inputs[at], centre[product->inputs[0]], st);
+            inputs[1 - at] = r.map[product->outputs];
+            const struct qc_node_def def = {.inputs = inputs};
+            r.map[n->outputs] = qc_graph_add_like(r.to, g, n, &def, st);
+        } else if (products[n->id] && centre[n->inputs[0]] && qc_centre_product_of(&p, g, n->id))
             build_product(&k, &p, n, st);
         else
             qc_rebuild_node(&r, n->id, st);
@@ -250,11 +215,11 @@ static struct qc_centred centred(const struct qc_graph *g, qc_id v)
 {
     struct qc_centred c = {.value = 0};
     const struct qc_node *sub = qc_node_of(g, v);
-    if (!sub || sub->op != QC_OP_Sub || !float_constant(g, sub, 1)) return c;
+    if (!sub || sub->op != QC_OP_Sub || !qc_real_constant(g, sub, 1)) return c;
     const struct qc_node *pad = qc_node_of(g, sub->inputs[0]);
     const bool padded = pad && pad->op == QC_OP_Pad && pad->input_count == 2 && qc_constant_of(g, pad->inputs[1]);
     c = (struct qc_centred){.value = padded ? pad->inputs[0] : sub->inputs[0],
-                            .centre = float_constant(g, sub, 1),
+                            .centre = qc_real_constant(g, sub, 1),
                             .pad = padded ? pad : NULL,
                             .lo = (double)INFINITY,
                             .hi = -(double)INFINITY};

@@ -23,22 +23,6 @@ bool qc_layout_moves(enum qc_op op)
            op == QC_OP_Transpose || op == QC_OP_Slice || op == QC_OP_Split || op == QC_OP_Gather || op == QC_OP_MatMul;
 }
 
-/* *stride: the stride of axes from..to-1 taken as one axis. Returns false if there is none. */
-static bool join_axes(int64_t *stride, const struct qc_channel_layout *l, const struct qc_shape *s, int from, int to)
-{
-    int64_t size = 1;
-    *stride = 0;
-    for (int a = to - 1; a >= from; a--) {
-        if (s->dim[a] == 1) continue;
-        if (size == 1)
-            *stride = l->stride[a];
-        else if (l->stride[a] != *stride * size)
-            return false;
-        size *= s->dim[a];
-    }
-    return true;
-}
-
 /* Multiplies the product by the size of the axis in front of *first, and moves *first to it. Returns false if there is
    no such axis or its size is free. */
 static bool take_axis(int64_t *product, int *first, const struct qc_shape *s)
@@ -54,14 +38,23 @@ static bool reshape(struct qc_channel_layout *out, const struct qc_channel_layou
     int i = from->rank, k = to->rank;
     while (i > 0 && k > 0) {
         const int i_end = i, k_end = k;
-        int64_t a = 1, b = 1, stride, size = 1;
+        int64_t a = 1, b = 1, stride = 0, size = 1;
         bool known = take_axis(&a, &i, from) && take_axis(&b, &k, to);
         while (known && a != b) known = a < b ? take_axis(&a, &i, from) : take_axis(&b, &k, to);
         if (!known) {
             i = i_end;
             break;
         }
-        if (!join_axes(&stride, in, from, i, i_end)) return false;
+        /* The stride of axes i..i_end-1 taken as one axis. */
+        for (int axis = i_end - 1; axis >= i; axis--) {
+            if (from->dim[axis] == 1) continue;
+            if (size == 1)
+                stride = in->stride[axis];
+            else if (in->stride[axis] != stride * size)
+                return false;
+            size *= from->dim[axis];
+        }
+        size = 1;
         for (int axis = k_end - 1; axis >= k; axis--) {
             out->stride[axis] = to->dim[axis] == 1 ? 0 : stride * size;
             size *= to->dim[axis];
@@ -72,28 +65,6 @@ static bool reshape(struct qc_channel_layout *out, const struct qc_channel_layou
     return true;
 }
 
-static bool transpose(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_node *n,
-                      int rank)
-{
-    const int64_t *perm;
-    const bool given = qc_attr_ints(n, "perm", &perm) == (size_t)rank;
-    for (int a = 0; a < rank; a++) out->stride[a] = in->stride[given ? perm[a] : rank - 1 - a];
-    return true;
-}
-
-static bool slice(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g,
-                  const struct qc_node *n, int rank)
-{
-    struct qc_status unknown = QC_STATUS_INIT;
-    struct qc_slice s;
-    if (!qc_slice_of(&s, g, n, &unknown)) return false;
-    for (int a = 0; a < rank; a++) {
-        out->offset += in->stride[a] * s.start[a];
-        out->stride[a] = in->stride[a] * s.step[a];
-    }
-    return true;
-}
-
 /* Returns the axis attribute of a node, which was checked when the node was made. */
 static int node_axis(const struct qc_node *n, int rank)
 {
@@ -101,57 +72,59 @@ static int node_axis(const struct qc_node *n, int rank)
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-static bool split(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g,
-                  const struct qc_node *n, int rank, unsigned output)
-{
-    const int axis = node_axis(n, rank);
-    for (int a = 0; a < rank; a++) out->stride[a] = in->stride[a];
-    for (unsigned k = 0; in->stride[axis] && k < output; k++) {
-        const int64_t size = g->values[n->outputs + k].type.shape.dim[axis];
-        if (size == QC_FREE) return false;
-        out->offset += in->stride[axis] * size;
-    }
-    return true;
-}
-
-static bool gather(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g,
-                   const struct qc_node *n, const struct qc_shape *s)
-{
-    const int axis = node_axis(n, s->rank);
-    const struct qc_tensor *at = qc_constant_of(g, n->inputs[1]);
-    if (!at || at->shape.rank) return false;
-    const int64_t place = qc_tensor_int(at, 0);
-    if (place < 0 && s->dim[axis] == QC_FREE) return false;
-    out->offset += in->stride[axis] * (place < 0 ? place + s->dim[axis] : place);
-    for (int a = 0, k = 0; a < s->rank; a++)
-        if (a != axis) out->stride[k++] = in->stride[a];
-    return true;
-}
-
-/* Each product multiplies elements of the two inputs. The summed axis must hold no channels, so that a sum adds
-   products of one channel. */
-static bool matmul(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_shape *s,
-                   const struct qc_shape *result, unsigned data)
-{
-    const int lead = result->rank - s->rank;
-    if (s->rank < 2 || lead < 0 || in->stride[data ? s->rank - 2 : s->rank - 1]) return false;
-    for (int a = 0; a < s->rank; a++) {
-        if (in->stride[a] && result->dim[lead + a] != s->dim[a]) return false;
-        out->stride[lead + a] = in->stride[a];
-    }
-    return true;
-}
-
 static bool through(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g,
                     const struct qc_node *n, unsigned data, unsigned output)
 {
     const struct qc_shape *s = &g->values[n->inputs[data]].type.shape,
                           *result = &g->values[n->outputs + output].type.shape;
-    if (n->op == QC_OP_Transpose) return transpose(out, in, n, s->rank);
-    if (n->op == QC_OP_Slice) return slice(out, in, g, n, s->rank);
-    if (n->op == QC_OP_Split) return split(out, in, g, n, s->rank, output);
-    if (n->op == QC_OP_Gather) return data == 0 && gather(out, in, g, n, s);
-    if (n->op == QC_OP_MatMul) return matmul(out, in, s, result, data);
+    if (n->op == QC_OP_Transpose) {
+        const int64_t *perm;
+        const bool given = qc_attr_ints(n, "perm", &perm) == (size_t)s->rank;
+        for (int a = 0; a < s->rank; a++) out->stride[a] = in->stride[given ? perm[a] : s->rank - 1 - a];
+        return true;
+    }
+    if (n->op == QC_OP_Slice) {
+        struct qc_status unknown = QC_STATUS_INIT;
+        struct qc_slice slice;
+        if (!qc_slice_of(&slice, g, n, &unknown)) return false;
+        for (int a = 0; a < s->rank; a++) {
+            out->offset += in->stride[a] * slice.start[a];
+            out->stride[a] = in->stride[a] * slice.step[a];
+        }
+        return true;
+    }
+    if (n->op == QC_OP_Split) {
+        const int axis = node_axis(n, s->rank);
+        for (int a = 0; a < s->rank; a++) out->stride[a] = in->stride[a];
+        for (unsigned k = 0; in->stride[axis] && k < output; k++) {
+            const int64_t size = g->values[n->outputs + k].type.shape.dim[axis];
+            if (size == QC_FREE) return false;
+            out->offset += in->stride[axis] * size;
+        }
+        return true;
+    }
+    if (n->op == QC_OP_Gather) {
+        const int axis = node_axis(n, s->rank);
+        const struct qc_tensor *at = qc_constant_of(g, n->inputs[1]);
+        if (data || !at || at->shape.rank) return false;
+        const int64_t place = qc_tensor_int(at, 0);
+        if (place < 0 && s->dim[axis] == QC_FREE) return false;
+        out->offset += in->stride[axis] * (place < 0 ? place + s->dim[axis] : place);
+        for (int a = 0, k = 0; a < s->rank; a++)
+            if (a != axis) out->stride[k++] = in->stride[a];
+        return true;
+    }
+    if (n->op == QC_OP_MatMul) {
+        /* Each product multiplies elements of the two inputs. The summed axis must hold no channels, so that a sum
+           adds products of one channel. */
+        const int lead = result->rank - s->rank;
+        if (s->rank < 2 || lead < 0 || in->stride[data ? s->rank - 2 : s->rank - 1]) return false;
+        for (int a = 0; a < s->rank; a++) {
+            if (in->stride[a] && result->dim[lead + a] != s->dim[a]) return false;
+            out->stride[lead + a] = in->stride[a];
+        }
+        return true;
+    }
     return qc_layout_moves(n->op) && reshape(out, in, s, result);
 }
 
@@ -194,6 +167,12 @@ const struct qc_tensor *qc_layer_constant(const struct qc_graph *g, const struct
     return t && t->dtype == QC_F32 && t->count ? t : NULL;
 }
 
+const struct qc_tensor *qc_real_constant(const struct qc_graph *g, const struct qc_node *n, unsigned i)
+{
+    const struct qc_tensor *t = i < n->input_count ? qc_constant_of(g, n->inputs[i]) : NULL;
+    return t && t->dtype == QC_F32 && t->count && g->values[n->inputs[i]].type.qparams == QC_REAL ? t : NULL;
+}
+
 static bool is_data(const struct qc_graph *g, qc_id v)
 {
     return v && g->values[v].type.dtype == QC_F32 && g->values[v].type.shape.rank > 1;
@@ -222,27 +201,6 @@ static int read(const struct qc_graph *g, const struct qc_node *n)
     return n->op == QC_OP_Reshape || n->op == QC_OP_Flatten ? NONE : made(g, n);
 }
 
-/* Reductions: the position of a kept axis after the reduced axes in front of it are gone. */
-static int reduced(const struct qc_graph *g, const struct qc_node *n, int in)
-{
-    const int64_t *axes;
-    const size_t count = qc_attr_ints(n, "axes", &axes);
-    const int rank = g->values[n->inputs[0]].type.shape.rank;
-    int out = in;
-    if (!count) return NONE;
-    for (size_t i = 0; i < count; i++) {
-        const int axis = (int)(axes[i] < 0 ? axes[i] + rank : axes[i]);
-        if (axis == in) return NONE;
-        if (axis < in && !qc_attr_int(n, "keepdims", 1)) out--;
-    }
-    return out;
-}
-
-static bool reduces(enum qc_op op)
-{
-    return op == QC_OP_ReduceMean || op == QC_OP_ReduceSum || op == QC_OP_ReduceMax || op == QC_OP_ReduceMin;
-}
-
 int qc_channel_axis_through(int64_t *first, const struct qc_graph *g, const struct qc_node *n, unsigned data,
                             unsigned output, int in)
 {
@@ -258,7 +216,21 @@ int qc_channel_axis_through(int64_t *first, const struct qc_graph *g, const stru
         *first = to.offset;
         return qc_layout_axis(&to, y->rank);
     }
-    if (reduces(n->op)) return data ? NONE : reduced(g, n, in);
+    if (n->op == QC_OP_ReduceMean || n->op == QC_OP_ReduceSum || n->op == QC_OP_ReduceMax || n->op == QC_OP_ReduceMin) {
+        if (data) return NONE;
+        /* The position of a kept axis after the reduced axes in front of it are gone. */
+        const int64_t *axes;
+        const size_t count = qc_attr_ints(n, "axes", &axes);
+        const int rank = g->values[n->inputs[0]].type.shape.rank;
+        int out = in;
+        if (!count) return NONE;
+        for (size_t i = 0; i < count; i++) {
+            const int at = (int)(axes[i] < 0 ? axes[i] + rank : axes[i]);
+            if (at == in) return NONE;
+            if (at < in && !qc_attr_int(n, "keepdims", 1)) out--;
+        }
+        return out;
+    }
     if (n->op == QC_OP_DepthToSpace || n->op == QC_OP_SpaceToDepth || x->rank != y->rank) return NONE;
     if (n->op == QC_OP_Concat) {
         const int64_t given = qc_attr_int(n, "axis", 0);
@@ -284,35 +256,24 @@ static void forward(int *axes, const struct qc_graph *g)
         }
 }
 
-/* Returns the axis of the input that becomes axis `out` of a result, or -1. */
-static int back(const struct qc_graph *g, const struct qc_node *n, unsigned data, unsigned output, int out)
-{
-    for (int in = 0; in < g->values[n->inputs[data]].type.shape.rank; in++) {
-        int64_t first;
-        if (qc_channel_axis_through(&first, g, n, data, output, in) == out) return in;
-    }
-    return NONE;
-}
-
-static void backward(int *axes, const struct qc_graph *g)
-{
-    QC_EACH_NODE_BACK(n, g)
-        for (unsigned i = 0; i < n->input_count; i++) {
-            const qc_id v = n->inputs[i];
-            if (!is_data(g, v) || axes[v] != NONE) continue;
-            axes[v] = i ? NONE : read(g, n);
-            for (unsigned k = 0; axes[v] == NONE && k < n->output_count; k++)
-                if (axes[n->outputs + k] != NONE) axes[v] = back(g, n, i, k, axes[n->outputs + k]);
-        }
-}
-
 bool qc_channel_axes(int **out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     int *axes = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
     if (!axes) return false;
     for (qc_id v = 0; v <= g->value_count; v++) axes[v] = NONE;
     forward(axes, g);
-    backward(axes, g);
+    QC_EACH_NODE_BACK(n, g)
+        for (unsigned i = 0; i < n->input_count; i++) {
+            const qc_id v = n->inputs[i];
+            if (!is_data(g, v) || axes[v] != NONE) continue;
+            axes[v] = i ? NONE : read(g, n);
+            for (unsigned k = 0; axes[v] == NONE && k < n->output_count; k++) {
+                const int out_axis = axes[n->outputs + k]; /* which axis of the input becomes it? */
+                int64_t first;
+                for (int in = 0; axes[v] == NONE && out_axis != NONE && in < g->values[v].type.shape.rank; in++)
+                    if (qc_channel_axis_through(&first, g, n, i, k, in) == out_axis) axes[v] = in;
+            }
+        }
     forward(axes, g);
     /* The channels of a cache are its heads. */
     struct qc_uses uses;

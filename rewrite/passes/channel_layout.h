@@ -47,3 +47,7 @@ const struct qc_tensor *qc_layer_constant(const struct qc_graph *g, const struct
    Concat, the result's channel at the input's channel 0. */
 int qc_channel_axis_through(int64_t *first, const struct qc_graph *g, const struct qc_node *n, unsigned data,
                             unsigned output, int in);
+
+/* Returns the float32 constant with elements that a node reads as input i and that is not quantized; NULL: there is
+ * none. */
+const struct qc_tensor *qc_real_constant(const struct qc_graph *g, const struct qc_node *n, unsigned i);

@@ -35,24 +35,9 @@ static void begin_group(struct qc_channels *c, qc_id v, int axis, struct qc_stat
     c->layout[v].stride[axis] = 1;
 }
 
-static const struct qc_tensor *real_constant(const struct qc_graph *g, const struct qc_node *n, unsigned i)
-{
-    const struct qc_tensor *t = i < n->input_count ? qc_constant_of(g, n->inputs[i]) : NULL;
-    return t && t->dtype == QC_F32 && g->values[n->inputs[i]].type.qparams == QC_REAL ? t : NULL;
-}
-
 static bool absent(const struct qc_node *n, unsigned i)
 {
     return i >= n->input_count || !n->inputs[i];
-}
-
-/* Returns true for a constant with one element, or with one per channel of a value with `rank` dimensions to which it
-   broadcasts. */
-static bool has_channels(const struct qc_tensor *t, int rank, int axis, int64_t channels)
-{
-    if (t->count == 1) return t->shape.rank <= rank;
-    int at = axis - (rank - t->shape.rank);
-    return t->shape.rank <= rank && at >= 0 && t->count == (size_t)channels && t->shape.dim[at] == channels;
 }
 
 /* Returns the axis of the channels that a layer reads and makes. */
@@ -63,23 +48,25 @@ static int layer_axis(const struct qc_graph *g, const struct qc_node *n, qc_id v
 
 static bool is_weighted(const struct qc_graph *g, const struct qc_node *n, const uint32_t *uses)
 {
-    const struct qc_tensor *w = real_constant(g, n, 1);
+    const struct qc_tensor *w = qc_real_constant(g, n, 1);
     if ((n->op != QC_OP_Conv && n->op != QC_OP_Gemm && n->op != QC_OP_MatMul) || !w || uses[n->inputs[1]] != 1 ||
         qc_constant_of(g, n->inputs[0]))
         return false;
-    if (!absent(n, 2) && !real_constant(g, n, 2)) return false;
+    if (!absent(n, 2) && !qc_real_constant(g, n, 2)) return false;
     if (n->op == QC_OP_Conv) return w->shape.rank > 2 && w->count;
     if (w->shape.rank != 2 || !w->count) return false;
     if (n->op == QC_OP_MatMul) return true;
     const bool plain =
         qc_attr_float(n, "alpha", 1) == 1 && qc_attr_float(n, "beta", 1) == 1 && !qc_attr_int(n, "transA", 0);
     return plain &&
-           (absent(n, 2) || real_constant(g, n, 2)->shape.rank < 2 || real_constant(g, n, 2)->shape.dim[0] == 1);
+           (absent(n, 2) || qc_real_constant(g, n, 2)->shape.rank < 2 || qc_real_constant(g, n, 2)->shape.dim[0] == 1);
 }
 
-/* Returns true if an operator of the file computes the norm, with a scale in integers (QEmbedLayerNormalization). */
-static bool is_of_integers(const struct qc_graph *g, const struct qc_node *n)
+/* Returns true for a LayerNormalization over the last axis whose only result is the normalised value. */
+static bool is_norm(const struct qc_graph *g, const struct qc_node *n)
 {
+    if (n->op != QC_OP_LayerNormalization || n->output_count != 1) return false;
+    /* An operator of the file may compute it with a scale in integers (QEmbedLayerNormalization). */
     for (size_t i = 0; i < g->call_count; i++) {
         const struct qc_source_call *c = &g->calls[i];
         bool made = false, bytes = false;
@@ -88,20 +75,14 @@ static bool is_of_integers(const struct qc_graph *g, const struct qc_node *n)
             const struct qc_tensor *t = c->inputs[k] ? qc_constant_of(g, c->inputs[k]) : NULL;
             bytes = bytes || (t && (t->dtype == QC_U8 || t->dtype == QC_I8));
         }
-        if (made) return bytes;
+        if (bytes) return false;
+        if (made) break;
     }
-    return false;
-}
-
-/* Returns true for a LayerNormalization over the last axis whose only result is the normalised value. */
-static bool is_norm(const struct qc_graph *g, const struct qc_node *n)
-{
-    if (n->op != QC_OP_LayerNormalization || n->output_count != 1 || is_of_integers(g, n)) return false;
     const struct qc_shape *s = &g->values[n->inputs[0]].type.shape;
     const int64_t axis = qc_attr_int(n, "axis", -1);
-    if (s->rank < 2 || (axis != -1 && axis != s->rank - 1) || !real_constant(g, n, 1)) return false;
+    if (s->rank < 2 || (axis != -1 && axis != s->rank - 1) || !qc_real_constant(g, n, 1)) return false;
     for (unsigned i = 1; i < n->input_count; i++) {
-        const struct qc_tensor *t = real_constant(g, n, i);
+        const struct qc_tensor *t = qc_real_constant(g, n, i);
         if (!absent(n, i) && (!t || t->shape.rank != 1 || t->shape.dim[0] != s->dim[s->rank - 1])) return false;
     }
     return true;
@@ -129,14 +110,17 @@ static enum qc_channel_role role_of(unsigned *data, const struct qc_channels *c,
     const int rank = in->rank, axis = c->group[x] ? qc_channel_axis(c, x) : rank - 1;
     const int64_t channels = axis >= 0 ? in->dim[axis] : 0;
     if (!c->group[x] && channels < 1) return QC_CHANNELS_STOP;
-    const struct qc_tensor *t = real_constant(g, n, 1 - (*data & 1));
-    const bool fits = t && axis >= 0 && has_channels(t, rank, axis, channels);
+    const struct qc_tensor *t = qc_real_constant(g, n, 1 - (*data & 1));
+    /* One element, or one per channel of a value with `rank` dimensions to which it broadcasts. */
+    const int at = t ? axis - (rank - t->shape.rank) : 0;
+    const bool fits = t && axis >= 0 && t->shape.rank <= rank &&
+                      (t->count == 1 || (at >= 0 && t->count == (size_t)channels && t->shape.dim[at] == channels));
     if (n->op == QC_OP_Mul && fits && t->count == (size_t)channels) return QC_CHANNELS_GAIN;
     if (!c->group[x]) return QC_CHANNELS_STOP;
     if (n->op == QC_OP_Add || n->op == QC_OP_Sub) return fits ? QC_CHANNELS_SHIFT : QC_CHANNELS_STOP;
     if (n->op == QC_OP_Clip) {
         for (unsigned i = 1; i < 3; i++)
-            if (!absent(n, i) && (!real_constant(g, n, i) || real_constant(g, n, i)->count != 1))
+            if (!absent(n, i) && (!qc_real_constant(g, n, i) || qc_real_constant(g, n, i)->count != 1))
                 return QC_CHANNELS_STOP;
         return axis >= 0 ? QC_CHANNELS_CLIP : QC_CHANNELS_STOP;
     }
@@ -151,7 +135,7 @@ static enum qc_channel_role role_of(unsigned *data, const struct qc_channels *c,
 static void read_magnitudes(struct qc_layer_weight *w, const struct qc_graph *g, const struct qc_node *n,
                             struct qc_arena *a, struct qc_status *st)
 {
-    const struct qc_tensor *t = real_constant(g, n, 1);
+    const struct qc_tensor *t = qc_real_constant(g, n, 1);
     const float *x = t->data;
     const bool conv = n->op == QC_OP_Conv, rows = conv || qc_attr_int(n, "transB", 0);
     *w = (struct qc_layer_weight){.outputs = t->shape.dim[rows ? 0 : 1],
@@ -213,41 +197,6 @@ static void find_role(struct qc_channels *c, const struct qc_node *n, const uint
     for (unsigned i = 0; role == QC_CHANNELS_STOP && i < n->input_count; i++) hold(c, n->inputs[i]);
 }
 
-/* Runs backwards, so that the lists are in topological order. */
-static void list_nodes(struct qc_channels *c)
-{
-    QC_EACH_NODE_BACK(n, c->graph) {
-        const enum qc_channel_role role = c->role[n->id];
-        const bool weighs = role == QC_CHANNELS_LAYER || role == QC_CHANNELS_GAIN;
-        if (weighs || role == QC_CHANNELS_SHIFT || role == QC_CHANNELS_NORM) {
-            c->next_maker[n->id] = c->first_maker[c->group[n->outputs]];
-            c->first_maker[c->group[n->outputs]] = n->id;
-        }
-        if (!weighs) continue;
-        const qc_id from = c->group[n->inputs[c->data[n->id]]];
-        c->next_reader[n->id] = c->first_reader[from];
-        c->first_reader[from] = n->id;
-    }
-}
-
-/* Fixes a group that no node makes, and holds each channel that no layer reads. */
-static void settle_group(struct qc_channels *c, qc_id group, struct qc_status *st)
-{
-    struct qc_channel_group *q = &c->groups[group];
-    const qc_id maker = c->first_maker[group];
-    bool *read = QC_NEW_ARRAY(c->arena, bool, q->count, st);
-    if (!read) return;
-    for (qc_id id = c->first_reader[group]; id; id = c->next_reader[id]) {
-        const qc_id x = c->graph->nodes[id].inputs[c->data[id]];
-        if (c->role[id] == QC_CHANNELS_LAYER) qc_layout_mark(read, &c->layout[x], &c->graph->values[x].type.shape);
-    }
-    q->fixed = true;
-    for (int64_t i = 0; i < q->count; i++) {
-        q->held[i] = q->held[i] || !read[i] || !maker || c->role[maker] == QC_CHANNELS_SHIFT;
-        q->fixed = q->fixed && q->held[i];
-    }
-}
-
 bool qc_channels_find(struct qc_channels *c, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     *c = (struct qc_channels){.arena = a, .graph = g};
@@ -266,9 +215,37 @@ bool qc_channels_find(struct qc_channels *c, const struct qc_graph *g, struct qc
     QC_EACH_NODE(n, g) find_role(c, n, uses, st);
     for (size_t i = 0; i < g->input_count; i++) hold(c, g->inputs[i].value);
     for (size_t i = 0; i < g->output_count; i++) hold(c, g->outputs[i].value);
-    list_nodes(c);
+    /* Backwards, so that the lists are in topological order. */
+    QC_EACH_NODE_BACK(n, g) {
+        const enum qc_channel_role role = c->role[n->id];
+        const bool weighs = role == QC_CHANNELS_LAYER || role == QC_CHANNELS_GAIN;
+        if (weighs || role == QC_CHANNELS_SHIFT || role == QC_CHANNELS_NORM) {
+            c->next_maker[n->id] = c->first_maker[c->group[n->outputs]];
+            c->first_maker[c->group[n->outputs]] = n->id;
+        }
+        if (!weighs) continue;
+        const qc_id from = c->group[n->inputs[c->data[n->id]]];
+        c->next_reader[n->id] = c->first_reader[from];
+        c->first_reader[from] = n->id;
+    }
+    /* Fix groups that no node makes, and hold each channel that no layer reads. */
     for (qc_id v = 1; v <= g->value_count; v++)
-        if (c->group[v] == v) settle_group(c, v, st);
+        if (c->group[v] == v) {
+            struct qc_channel_group *q = &c->groups[v];
+            const qc_id maker = c->first_maker[v];
+            bool *read = QC_NEW_ARRAY(c->arena, bool, q->count, st);
+            if (!read) return false;
+            for (qc_id id = c->first_reader[v]; id; id = c->next_reader[id]) {
+                const qc_id x = c->graph->nodes[id].inputs[c->data[id]];
+                if (c->role[id] == QC_CHANNELS_LAYER)
+                    qc_layout_mark(read, &c->layout[x], &c->graph->values[x].type.shape);
+            }
+            q->fixed = true;
+            for (int64_t i = 0; i < q->count; i++) {
+                q->held[i] = q->held[i] || !read[i] || !maker || c->role[maker] == QC_CHANNELS_SHIFT;
+                q->fixed = q->fixed && q->held[i];
+            }
+        }
     return st->code == QC_OK;
 }
 
@@ -291,37 +268,6 @@ static double largest(const double *x, int64_t n)
     double top = 0;
     for (int64_t i = 0; i < n; i++) top = fmax(top, x[i]);
     return top;
-}
-
-/* Adds the rows of a weight that makes the group. */
-static void add_rows(struct solver *s, qc_id id)
-{
-    const struct qc_node *n = &s->c->graph->nodes[id];
-    const double *in = qc_channel_scales(s->c, n->inputs[0]), *out = qc_channel_scales(s->c, n->outputs);
-    const struct qc_layer_weight *w = &s->c->weights[id];
-    for (int64_t o = 0; o < w->outputs; o++)
-        for (int64_t i = 0; i < w->inputs; i++)
-            s->made[o] =
-                fmax(s->made[o], (double)w->magnitude[o * w->inputs + i] * in[qc_weight_channel(w, o, i)] / out[o]);
-}
-
-/* Adds the columns of a weight that reads the group, relative to the largest. */
-static void add_columns(struct solver *s, qc_id id)
-{
-    const struct qc_node *n = &s->c->graph->nodes[id];
-    const double *in = qc_channel_scales(s->c, n->inputs[0]), *out = qc_channel_scales(s->c, n->outputs);
-    const struct qc_layer_weight *w = &s->c->weights[id];
-    const int64_t channels = w->inputs * w->conv_groups;
-    memset(s->column, 0, (size_t)channels * sizeof *s->column);
-    for (int64_t o = 0; o < w->outputs; o++)
-        for (int64_t i = 0; i < w->inputs; i++) {
-            const int64_t channel = qc_weight_channel(w, o, i);
-            s->column[channel] =
-                fmax(s->column[channel], (double)w->magnitude[o * w->inputs + i] * in[channel] / out[o]);
-        }
-    const double top = largest(s->column, channels);
-    double *read = s->read + s->c->layout[n->inputs[0]].offset;
-    for (int64_t i = 0; top > 0 && i < channels; i++) read[i] = fmax(read[i], s->column[i] / top);
 }
 
 /* Adds the magnitudes of a bias, a shift or a gain of value v, divided by the current scales, to sum. */
@@ -348,7 +294,12 @@ static bool find_made(struct solver *s, qc_id group)
         const struct qc_node *n = &c->graph->nodes[id];
         const qc_id operand = n->inputs[1 - (c->data[id] & 1)];
         if (c->role[id] == QC_CHANNELS_LAYER) {
-            add_rows(s, id);
+            const double *in = qc_channel_scales(c, n->inputs[0]), *out = qc_channel_scales(c, n->outputs);
+            const struct qc_layer_weight *w = &c->weights[id];
+            for (int64_t o = 0; o < w->outputs; o++)
+                for (int64_t i = 0; i < w->inputs; i++)
+                    s->made[o] = fmax(s->made[o], (double)w->magnitude[o * w->inputs + i] *
+                                                      in[qc_weight_channel(w, o, i)] / out[o]);
             if (n->input_count > 2) add_magnitudes(s->shift, c, n->outputs, qc_constant_of(c->graph, n->inputs[2]), 1);
         } else if (c->role[id] == QC_CHANNELS_GAIN) {
             add_magnitudes(s->made, c, n->outputs, qc_constant_of(c->graph, operand), DEVIATIONS);
@@ -374,7 +325,20 @@ static double step(struct solver *s, qc_id group)
     memset(s->read, 0, (size_t)q->count * sizeof *s->read);
     for (qc_id id = c->first_reader[group]; id; id = c->next_reader[id]) {
         if (c->role[id] != QC_CHANNELS_LAYER) continue;
-        add_columns(s, id);
+        const struct qc_node *n = &c->graph->nodes[id];
+        const double *in = qc_channel_scales(c, n->inputs[0]), *out = qc_channel_scales(c, n->outputs);
+        const struct qc_layer_weight *w = &c->weights[id];
+        const int64_t channels = w->inputs * w->conv_groups;
+        memset(s->column, 0, (size_t)channels * sizeof *s->column);
+        for (int64_t o = 0; o < w->outputs; o++)
+            for (int64_t i = 0; i < w->inputs; i++) {
+                const int64_t channel = qc_weight_channel(w, o, i);
+                s->column[channel] =
+                    fmax(s->column[channel], (double)w->magnitude[o * w->inputs + i] * in[channel] / out[o]);
+            }
+        const double top = largest(s->column, channels); /* columns count relative to it */
+        double *read = s->read + c->layout[n->inputs[0]].offset;
+        for (int64_t i = 0; top > 0 && i < channels; i++) read[i] = fmax(read[i], s->column[i] / top);
         weighed = true;
     }
     for (int64_t i = 0; weighed && i < q->count; i++) {
@@ -384,34 +348,6 @@ static double step(struct solver *s, qc_id group)
         change = fmax(change, fmax(factor, 1 / factor));
     }
     return change;
-}
-
-/* Chooses the scales of all groups that are not fixed. Each step divides a channel by sqrt(made / read), its shares in
-   the weights that make and that read the group (Nagel et al. 2019, eq. 11), until no scale changes by more than 1 %.
-   Results of a LayerNormalization are not scaled: constants alone do not tell how large its channels are. Fails if
-   memory is out. */
-static bool channels_solve(struct qc_channels *c, struct qc_status *st)
-{
-    struct solver s = {.c = c};
-    const struct qc_graph *g = c->graph;
-    int64_t widest = 0;
-    double change = 2 * SETTLED;
-    for (qc_id v = 1; v <= g->value_count; v++)
-        if (c->group[v] == v && c->groups[v].count > widest) widest = c->groups[v].count;
-    s.made = QC_NEW_ARRAY(c->arena, double, widest, st);
-    s.shift = QC_NEW_ARRAY(c->arena, double, widest, st);
-    s.read = QC_NEW_ARRAY(c->arena, double, widest, st);
-    s.column = QC_NEW_ARRAY(c->arena, double, widest, st);
-    if (st->code != QC_OK) return false;
-    for (int k = 0; k < SWEEPS && change > SETTLED; k++) {
-        change = 1;
-        for (qc_id i = 1; i <= g->value_count; i++) {
-            const qc_id v = k % 2 ? (qc_id)g->value_count + 1 - i
-                                  : i; /* alternating directions: a change at one end reaches the other in one sweep */
-            if (c->group[v] == v && !c->groups[v].fixed) change = fmax(change, step(&s, v));
-        }
-    }
-    return true;
 }
 
 struct building {
@@ -565,5 +501,26 @@ bool qc_equalize(struct qc_graph **out, struct qc_equalized *info, const struct 
     struct qc_channels c;
     if (!qc_channels_find(&c, g, a, st)) return false;
     if (extent == QC_EQUALIZE_FREE) qc_channels_leave_clips(&c);
-    return channels_solve(&c, st) && qc_channels_apply(out, info, &c, st);
+    /* Choose the scales of all groups that are not fixed. Each step divides a channel by sqrt(made / read), its shares
+       in the weights that make and that read the group (Nagel et al. 2019, eq. 11), until no scale changes by more than
+       1 %. Results of a LayerNormalization are not scaled: constants alone do not tell how large its channels are. */
+    struct solver s = {.c = &c};
+    int64_t widest = 0;
+    double change = 2 * SETTLED;
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (c.group[v] == v && c.groups[v].count > widest) widest = c.groups[v].count;
+    s.made = QC_NEW_ARRAY(a, double, widest, st);
+    s.shift = QC_NEW_ARRAY(a, double, widest, st);
+    s.read = QC_NEW_ARRAY(a, double, widest, st);
+    s.column = QC_NEW_ARRAY(a, double, widest, st);
+    if (st->code != QC_OK) return false;
+    for (int k = 0; k < SWEEPS && change > SETTLED; k++) {
+        change = 1;
+        for (qc_id i = 1; i <= g->value_count; i++) {
+            const qc_id v = k % 2 ? (qc_id)g->value_count + 1 - i
+                                  : i; /* alternating directions: a change at one end reaches the other in one sweep */
+            if (c.group[v] == v && !c.groups[v].fixed) change = fmax(change, step(&s, v));
+        }
+    }
+    return qc_channels_apply(out, info, &c, st);
 }

@@ -93,13 +93,6 @@ static int join(uint8_t *out, int count, const uint8_t *letters, int more)
     return count + more;
 }
 
-/* All dimensions of the result but the columns, as MatMul has them: the last row after the batch. */
-static int join_rows(uint8_t *out, const struct equation *e)
-{
-    const int last = e->row_count ? 1 : 0, front = join(out, 0, e->rows, e->row_count - last);
-    return join(out, join(out, front, e->batch, e->batch_count), e->rows + e->row_count - last, last);
-}
-
 /* *call: the function for an Einsum of an activation and a constant, with the constant second; op NULL if none. */
 static bool describe_einsum(struct qc_call *call, const struct qc_graph *g, const struct qc_node *n, qc_id *inputs,
                             struct qc_arena *a, struct qc_status *st)
@@ -142,7 +135,9 @@ static bool describe_einsum(struct qc_call *call, const struct qc_graph *g, cons
     }
     attrs[call->attr_count++] = QC_INT("batch", e.batch_count);
     attrs[call->attr_count++] = QC_INT("rows", e.row_count);
-    const int outer = join_rows(to, &e);
+    /* All dimensions of the result but the columns, as MatMul has them: the last row after the batch. */
+    const int last = e.row_count ? 1 : 0, ahead = join(to, 0, e.rows, e.row_count - last);
+    const int outer = join(to, join(to, ahead, e.batch, e.batch_count), e.rows + e.row_count - last, last);
     count = join(to, outer, e.summed, e.summed_count);
     add_turn(call, attrs, "turn_x", e.x, count, to, a, st);
     count = join(to, outer, e.columns, e.column_count);
@@ -154,30 +149,6 @@ static bool describe_einsum(struct qc_call *call, const struct qc_graph *g, cons
 }
 
 /* ---- The pass ---- */
-
-/* Names the values after `first` after their nodes: options and statistics refer to them. The only product of the
-   operator keeps its name. */
-static void name_parts(struct qc_rebuild *r, size_t first, const char *label, struct qc_arena *a, struct qc_status *st)
-{
-    struct qc_graph *to = r->to;
-    struct qc_node *product = NULL;
-    unsigned products = 0;
-    for (qc_id v = (qc_id)first + 1; v <= to->value_count; v++) {
-        const struct qc_node *n = qc_node_of(to, v);
-        if (!n || qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT) continue;
-        product = &to->nodes[to->values[v].node];
-        products++;
-    }
-    if (products == 1) product->name = qc_arena_strdup(to->arena, label, st);
-    for (qc_id v = (qc_id)first + 1; v <= to->value_count; v++) {
-        const struct qc_node *n = qc_node_of(to, v);
-        if (to->values[v].name || !n || !n->name) continue;
-        const char *name = n->name;
-        for (unsigned k = 1; name && (qc_graph_find_value(r->from, name) || qc_graph_find_value(to, name)); k++)
-            name = qc_arena_printf(a, st, "%s_%u", n->name, k);
-        qc_graph_name_value(to, v, name, st);
-    }
-}
 
 /* *fits is false if no function fits the node, which is then not added. */
 static void replace(bool *fits, struct qc_rebuild *r, const struct qc_node *n, const struct qc_expander *x,
@@ -205,18 +176,28 @@ static void replace(bool *fits, struct qc_rebuild *r, const struct qc_node *n, c
         qc_where(st, "node '%.200s'", label);
     if (!*fits || st->code != QC_OK) return;
     qc_graph_name_value(r->to, y, r->from->values[n->outputs].name, st);
-    name_parts(r, before, label, a, st);
-    qc_graph_add_source_call(r->to, &call, &y, st);
+    /* The values of the function are named after their nodes: options and statistics refer to them. The only product of
+       the operator keeps its name. */
+    struct qc_graph *to = r->to;
+    struct qc_node *product = NULL;
+    unsigned products = 0;
+    for (qc_id v = (qc_id)before + 1; v <= to->value_count; v++) {
+        const struct qc_node *part = qc_node_of(to, v);
+        if (!part || qc_op_info(part->op)->affine != QC_AFFINE_PRODUCT) continue;
+        product = &to->nodes[to->values[v].node];
+        products++;
+    }
+    if (products == 1) product->name = qc_arena_strdup(to->arena, label, st);
+    for (qc_id v = (qc_id)before + 1; v <= to->value_count; v++) {
+        const struct qc_node *part = qc_node_of(to, v);
+        if (to->values[v].name || !part || !part->name) continue;
+        const char *name = part->name;
+        for (unsigned k = 1; name && (qc_graph_find_value(r->from, name) || qc_graph_find_value(to, name)); k++)
+            name = qc_arena_printf(a, st, "%s_%u", part->name, k);
+        qc_graph_name_value(to, v, name, st);
+    }
+    qc_graph_add_source_call(to, &call, &y, st);
     r->map[n->outputs] = y;
-}
-
-/* Returns true for an operator with a function and an input that is computed from constants. */
-static bool may_fit(const struct qc_graph *g, const struct qc_node *n, const struct qc_expander *x)
-{
-    bool any = false;
-    if (n->op != QC_OP_Einsum && !x->knows(x->user, qc_op_info(n->op)->name, g->opset)) return false;
-    for (unsigned i = 0; i < n->input_count && i < 2; i++) any = any || qc_is_constant(g, n->inputs[i]);
-    return any && qc_dtype_info(g->values[n->outputs].type.dtype)->is_float;
 }
 
 static bool replace_all(struct qc_graph **out, const struct qc_graph *g, const struct qc_expander *x,
@@ -226,8 +207,12 @@ static bool replace_all(struct qc_graph **out, const struct qc_graph *g, const s
     bool any = false;
     if (!qc_rebuild_begin(&r, g, st)) return false;
     QC_EACH_NODE(n, g) {
-        bool fits = false;
-        if (may_fit(g, n, x)) replace(&fits, &r, n, x, a, st);
+        /* An operator with a function, and an input that is computed from constants. */
+        bool fits = false, fixed = false;
+        for (unsigned i = 0; i < n->input_count && i < 2; i++) fixed = fixed || qc_is_constant(g, n->inputs[i]);
+        if (fixed && qc_dtype_info(g->values[n->outputs].type.dtype)->is_float &&
+            (n->op == QC_OP_Einsum || x->knows(x->user, qc_op_info(n->op)->name, g->opset)))
+            replace(&fits, &r, n, x, a, st);
         any = any || fits;
     }
     return any ? qc_rebuild_finish(out, &r, st) : st->code == QC_OK;

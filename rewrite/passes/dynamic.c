@@ -18,10 +18,6 @@ struct weight {
     bool transposed; /* each row is one output */
 };
 
-struct integer_weight {
-    qc_id value, scale, zero_point; /* zero_point: 0 if all zero points are 0 */
-};
-
 bool qc_dynamic_op(const struct qc_node *n, enum qc_dtype weight)
 {
     if (weight != QC_I8 && weight != QC_U8) return false;
@@ -87,56 +83,6 @@ static const char *named(struct qc_graph *to, const char *base, const char *suff
     return qc_arena_printf(to->arena, st, "%s_%s", base ? base : "", suffix);
 }
 
-static struct integer_weight store_weight(struct qc_graph *to, const struct weight *w, struct qc_status *st)
-{
-    const struct qc_qparams *s = w->qparams;
-    const char *name = named(to, w->name, "quantized", st), *scale = named(to, w->name, "scale", st),
-               *zero = named(to, w->name, "zero_point", st);
-    struct integer_weight out = {.value = 0};
-    bool shifted = false;
-    for (size_t i = 0; i < s->count; i++) shifted = shifted || s->zero_point[i];
-    struct qc_tensor *t =
-        s->dtype == QC_I4 ? qc_tensor_of(QC_I8, &w->stored->shape, w->stored->data, st) : qc_tensor_ref(w->stored);
-    if (t && w->transposed) {
-        struct qc_tensor *const rows = t;
-        t = qc_tensor_transposed(rows, st);
-        qc_tensor_unref(rows);
-    }
-    out.value = qc_graph_add_made_constant(to, name, t, st);
-    out.scale = parameters(to, w, false, scale, st);
-    if (shifted) out.zero_point = parameters(to, w, true, zero, st);
-    return out;
-}
-
-/* Quantizes the input once for all products that read it: integers, scale and zero point. */
-static qc_id quantize_input(struct qc_graph *to, qc_id x, struct qc_status *st)
-{
-    const char *base = to->values[x].name ? to->values[x].name : QC_VALUE_LABEL(to, x);
-    const char *name = named(to, base, "dynamic", st);
-    const char *names[] = {named(to, base, "quantized", st), named(to, base, "scale", st),
-                           named(to, base, "zero_point", st)};
-    return qc_graph_add(to,
-                        QC_NODE(QC_OP_DynamicQuantizeLinear, QC_INPUTS(x), .name = name, .output_count = 3,
-                                .output_names = names),
-                        st);
-}
-
-/* Copies a node with its first input rounded. Several products that read one value share the rounding. */
-static void round_input(struct qc_rebuild *r, const struct qc_node *n, const struct qc_number_format *format,
-                        struct qc_status *st)
-{
-    const qc_id from = n->inputs[0], x = qc_rebuild_value(r, from, st), before = r->map[from];
-    int64_t length;
-    const int axis = qc_input_axis(&length, r->from, n);
-    r->map[from] = qc_graph_add(r->to,
-                                QC_NODE(QC_OP_RoundInBlocks, QC_INPUTS(x),
-                                        QC_ATTRS(QC_STRING("format", format->name), QC_INT("axis", axis),
-                                                 QC_INTS("length", 1, &length))),
-                                st);
-    qc_rebuild_node(r, n->id, st);
-    r->map[from] = before;
-}
-
 static void convert(struct qc_rebuild *r, const struct qc_node *n, const struct weight *w, struct qc_status *st)
 {
     const struct qc_graph *g = r->from;
@@ -147,16 +93,36 @@ static void convert(struct qc_rebuild *r, const struct qc_node *n, const struct 
     const char *cast = named(to, name, "cast", st), *scales = named(to, name, "scales", st),
                *scaled = named(to, name, "scaled", st), *biased = named(to, name, "bias", st);
     const bool bias = n->input_count > 2 && n->inputs[2];
-    const qc_id x = qc_rebuild_value(r, n->inputs[0], st), q = quantize_input(to, x, st);
-    const struct integer_weight weight = store_weight(to, w, st);
-    const qc_id product[] = {q, weight.value, q + 2, weight.zero_point};
-    const qc_id sum = qc_graph_add(to,
-                                   QC_NODE(QC_OP_MatMulInteger, .name = name, .inputs = product,
-                                           .input_count = weight.zero_point ? 4 : 3),
-                                   st);
+    /* The input is quantized once for all products that read it: integers, scale and zero point. */
+    const qc_id x = qc_rebuild_value(r, n->inputs[0], st);
+    const char *base = to->values[x].name ? to->values[x].name : QC_VALUE_LABEL(to, x);
+    const char *names[] = {named(to, base, "quantized", st), named(to, base, "scale", st),
+                           named(to, base, "zero_point", st)};
+    const qc_id q =
+        qc_graph_add(to,
+                     QC_NODE(QC_OP_DynamicQuantizeLinear, QC_INPUTS(x), .name = named(to, base, "dynamic", st),
+                             .output_count = 3, .output_names = names),
+                     st);
+    const struct qc_qparams *s = w->qparams;
+    const char *stored_name = named(to, w->name, "quantized", st), *scale = named(to, w->name, "scale", st),
+               *zero = named(to, w->name, "zero_point", st);
+    bool shifted = false;
+    for (size_t i = 0; i < s->count; i++) shifted = shifted || s->zero_point[i];
+    struct qc_tensor *t =
+        s->dtype == QC_I4 ? qc_tensor_of(QC_I8, &w->stored->shape, w->stored->data, st) : qc_tensor_ref(w->stored);
+    if (t && w->transposed) {
+        struct qc_tensor *const rows = t;
+        t = qc_tensor_transposed(rows, st);
+        qc_tensor_unref(rows);
+    }
+    const qc_id weight = qc_graph_add_made_constant(to, stored_name, t, st), by = parameters(to, w, false, scale, st),
+                shift = shifted ? parameters(to, w, true, zero, st) : 0, product[] = {q, weight, q + 2, shift};
+    const qc_id sum =
+        qc_graph_add(to, QC_NODE(QC_OP_MatMulInteger, .name = name, .inputs = product, .input_count = shifted ? 4 : 3),
+                     st);
     const qc_id real = qc_graph_add(
         to, QC_NODE(QC_OP_Cast, QC_INPUTS(sum), QC_ATTRS(QC_INT("to", qc_dtype_info(QC_F32)->onnx)), .name = cast), st);
-    const qc_id factor = qc_graph_add(to, QC_NODE(QC_OP_Mul, QC_INPUTS(q + 1, weight.scale), .name = scales), st);
+    const qc_id factor = qc_graph_add(to, QC_NODE(QC_OP_Mul, QC_INPUTS(q + 1, by), .name = scales), st);
     qc_id y =
         qc_graph_add(to, QC_NODE(QC_OP_Mul, QC_INPUTS(real, factor), QC_RESULT(bias ? NULL : result), .name = scaled),
                      st);
@@ -178,12 +144,6 @@ static bool is_recurrent_weight(const struct qc_graph *g, qc_id v)
     for (size_t i = 1; s && i < s->count; i++)
         if (s->zero_point[i] != s->zero_point[0]) return false;
     return s && (s->dtype == QC_I8 || s->dtype == QC_U8);
-}
-
-static bool is_lstm(const struct qc_graph *g, const struct qc_node *n)
-{
-    return n->op == QC_OP_LSTM && g->values[n->inputs[0]].type.dtype == QC_F32 &&
-           is_recurrent_weight(g, n->inputs[QC_RECURRENT_W]) && is_recurrent_weight(g, n->inputs[QC_RECURRENT_R]);
 }
 
 static void convert_lstm(struct qc_rebuild *r, const struct qc_node *n, struct qc_status *st)
@@ -231,7 +191,10 @@ static struct choice *choose_conversions(size_t *count, const struct qc_graph *g
         const struct qc_node *n = name ? qc_node_of(g, qc_graph_find_value(g, name)) : NULL;
         if (!n) continue;
         struct choice *c = &chosen[n->id];
-        c->integer = p->dynamic[old->id] && (weight_of(&w, g, n) || is_lstm(g, n));
+        c->integer = p->dynamic[old->id] &&
+                     (weight_of(&w, g, n) || (n->op == QC_OP_LSTM && g->values[n->inputs[0]].type.dtype == QC_F32 &&
+                                              is_recurrent_weight(g, n->inputs[QC_RECURRENT_W]) &&
+                                              is_recurrent_weight(g, n->inputs[QC_RECURRENT_R])));
         c->format = qc_input_axis(&length, g, n) ? p->input_format[old->id] : NULL;
         *count += c->integer || c->format;
     }
@@ -250,9 +213,19 @@ bool qc_make_dynamic(struct qc_graph **out, const struct qc_graph *g, const stru
     if (!qc_rebuild_begin(&r, g, st)) return false;
     QC_EACH_NODE(n, g) {
         const struct choice *c = &chosen[n->id];
-        if (c->format)
-            round_input(&r, n, c->format, st);
-        else if (c->integer && weight_of(&w, g, n))
+        if (c->format) {
+            /* Several products that read one value share the rounding. */
+            const qc_id from = n->inputs[0], x = qc_rebuild_value(&r, from, st), before = r.map[from];
+            int64_t length;
+            const int axis = qc_input_axis(&length, r.from, n);
+            r.map[from] = qc_graph_add(r.to,
+                                       QC_NODE(QC_OP_RoundInBlocks, QC_INPUTS(x),
+                                               QC_ATTRS(QC_STRING("format", c->format->name), QC_INT("axis", axis),
+                                                        QC_INTS("length", 1, &length))),
+                                       st);
+            qc_rebuild_node(&r, n->id, st);
+            r.map[from] = before;
+        } else if (c->integer && weight_of(&w, g, n))
             convert(&r, n, &w, st);
         else if (c->integer)
             convert_lstm(&r, n, st);
@@ -262,33 +235,24 @@ bool qc_make_dynamic(struct qc_graph **out, const struct qc_graph *g, const stru
     return qc_rebuild_finish(out, &r, st);
 }
 
-static bool from_input(const struct qc_graph *g, qc_id v)
+/* Returns true if n stands at a step of this chain of first inputs. */
+enum { QUANTIZED, PRODUCT, REAL, SCALED };
+static bool is_step(const struct qc_graph *g, const struct qc_node *n, int step)
 {
-    const struct qc_node *n = qc_node_of(g, v);
-    return n && n->op == QC_OP_DynamicQuantizeLinear;
-}
-
-static bool is_product(const struct qc_graph *g, const struct qc_node *n)
-{
-    return n && n->op == QC_OP_MatMulInteger && from_input(g, n->inputs[0]);
-}
-
-static bool is_cast(const struct qc_graph *g, const struct qc_node *n)
-{
-    return n && n->op == QC_OP_Cast && is_product(g, qc_node_of(g, n->inputs[0]));
-}
-
-static bool is_scaled(const struct qc_graph *g, const struct qc_node *n)
-{
-    return n && n->op == QC_OP_Mul && is_cast(g, qc_node_of(g, n->inputs[0]));
+    static const enum qc_op chain[] = {QC_OP_DynamicQuantizeLinear, QC_OP_MatMulInteger, QC_OP_Cast, QC_OP_Mul};
+    for (; n && n->op == chain[step]; n = qc_node_of(g, n->inputs[0]))
+        if (step-- == QUANTIZED) return true;
+    return false;
 }
 
 enum qc_dynamic_part qc_dynamic_part_of(const struct qc_graph *g, const struct qc_node *n)
 {
-    if (is_product(g, n)) return QC_DYNAMIC_PRODUCT;
-    if (n->op == QC_OP_RoundInBlocks || n->op == QC_OP_DynamicQuantizeLinear || is_cast(g, n)) return QC_DYNAMIC_REST;
-    if (n->op == QC_OP_Mul && (from_input(g, n->inputs[0]) || is_scaled(g, n))) return QC_DYNAMIC_REST;
-    const bool bias =
-        n->op == QC_OP_Add && qc_constant_of(g, n->inputs[1]) && is_scaled(g, qc_node_of(g, n->inputs[0]));
-    return bias ? QC_DYNAMIC_REST : QC_DYNAMIC_NOT;
+    const struct qc_node *first = n->input_count ? qc_node_of(g, n->inputs[0]) : NULL;
+    if (is_step(g, n, PRODUCT)) return QC_DYNAMIC_PRODUCT;
+    const bool factor = n->op == QC_OP_Mul && is_step(g, first, QUANTIZED),
+               bias = n->op == QC_OP_Add && qc_constant_of(g, n->inputs[1]) && is_step(g, first, SCALED);
+    return n->op == QC_OP_RoundInBlocks || is_step(g, n, QUANTIZED) || is_step(g, n, REAL) || is_step(g, n, SCALED) ||
+                   factor || bias
+               ? QC_DYNAMIC_REST
+               : QC_DYNAMIC_NOT;
 }

@@ -64,14 +64,6 @@ bool qc_adds_vast_mask(const struct qc_graph *g, const struct qc_node *n)
     return false;
 }
 
-/* Returns true for a constant with other numbers than 0. */
-static bool is_filler(const struct qc_tensor *t)
-{
-    for (size_t i = 0; t && t->dtype == QC_F32 && i < t->count; i++)
-        if (((const float *)t->data)[i] != 0) return true;
-    return false;
-}
-
 /* Returns true if the node puts a constant between elements that are computed. filler: by value, a constant, or copies
    of one. */
 static bool fills(const struct qc_graph *g, const struct qc_node *n, const bool *filler)
@@ -83,13 +75,6 @@ static bool fills(const struct qc_graph *g, const struct qc_node *n, const bool 
     return qc_pads_with_value(g, n);
 }
 
-/* Returns true if the results hold the elements of the inputs, perhaps after a function of each. */
-static bool passes_on(const struct qc_node *n)
-{
-    return moves(n) || qc_is_extreme(n->op) || qc_op_info(n->op)->unary || scatters(n) || is_sum(n) ||
-           n->op == QC_OP_Where || n->op == QC_OP_Mul || n->op == QC_OP_Cast;
-}
-
 bool *qc_read_by_extremes(const struct qc_graph *g, const qc_id *class_of, struct qc_arena *a, struct qc_status *st)
 {
     bool *filled = QC_NEW_ARRAY(a, bool, g->value_count + 1, st),
@@ -97,12 +82,19 @@ bool *qc_read_by_extremes(const struct qc_graph *g, const qc_id *class_of, struc
          *chosen = QC_NEW_ARRAY(a, bool, g->value_count + 1, st), any = false;
     struct qc_uses uses;
     if (!filled || !filler || !chosen) return NULL;
-    for (qc_id v = 1; v <= g->value_count; v++) filler[v] = is_filler(qc_constant_of(g, v));
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const struct qc_tensor *t = qc_constant_of(g, v); /* with other numbers than 0 */
+        for (size_t i = 0; t && t->dtype == QC_F32 && !filler[v] && i < t->count; i++)
+            filler[v] = ((const float *)t->data)[i] != 0;
+    }
     QC_EACH_NODE(n, g) {
         const bool copies =
             n->op == QC_OP_ConstantOfShape || (moves(n) && n->op != QC_OP_Concat && filler[n->inputs[0]]);
         bool is = fills(g, n, filler);
-        for (unsigned i = 0; passes_on(n) && i < n->input_count; i++) is = is || filled[n->inputs[i]];
+        /* The results hold the elements of the inputs, perhaps after a function of each. */
+        const bool passes_on = moves(n) || qc_is_extreme(n->op) || qc_op_info(n->op)->unary || scatters(n) ||
+                               is_sum(n) || n->op == QC_OP_Where || n->op == QC_OP_Mul || n->op == QC_OP_Cast;
+        for (unsigned i = 0; passes_on && i < n->input_count; i++) is = is || filled[n->inputs[i]];
         for (unsigned k = 0; k < n->output_count; k++) {
             filled[n->outputs + k] = is;
             filler[n->outputs + k] = copies;

@@ -44,37 +44,11 @@ static void find_types(bool layer[QC_DTYPE_COUNT], bool heavy[QC_DTYPE_COUNT], c
     }
 }
 
-static void widen_constants(struct qc_rebuild *r, const struct wide *w, struct qc_status *st)
-{
-    for (qc_id v = 1; v <= r->from->value_count; v++) {
-        const struct qc_value *value = &r->from->values[v];
-        if (value->constant && w->is[value->constant->dtype])
-            r->map[v] = qc_graph_add_made_constant(r->to, value->name, qc_tensor_to_f32(value->constant, st), st);
-    }
-}
-
-static void widen_inputs(struct qc_rebuild *r, const struct wide *w, struct qc_status *st)
-{
-    for (size_t i = 0; i < r->from->input_count; i++) {
-        const struct qc_port *p = &r->from->inputs[i];
-        const struct qc_type *t = &r->from->values[p->value].type;
-        r->map[p->value] = qc_graph_add_input_like(r->to, p, widened(w, t->dtype), &t->shape, st);
-    }
-}
-
-/* Returns true if the attribute names a float element type. */
-static bool names_type(const struct qc_attr *a)
-{
-    static const char *const names[] = {"to", "dtype", "output_dtype", "output_datatype"};
-    for (size_t i = 0; a->kind == QC_ATTR_INT && i < sizeof names / sizeof *names; i++)
-        if (strcmp(a->name, names[i]) == 0) return true;
-    return false;
-}
-
 static bool widen_graph(struct qc_graph **out, const struct qc_graph *g, const struct wide *w, struct qc_status *st);
 
 static bool widen_attr(struct qc_attr *a, const struct wide *w, struct qc_status *st)
 {
+    static const char *const names[] = {"to", "dtype", "output_dtype", "output_datatype"};
     struct qc_graph *body = NULL;
     if (a->kind == QC_ATTR_GRAPH) {
         const bool ok = widen_graph(&body, a->graph, w, st);
@@ -83,7 +57,10 @@ static bool widen_attr(struct qc_attr *a, const struct wide *w, struct qc_status
     }
     if (a->kind == QC_ATTR_TENSOR && w->is[a->tensor->dtype])
         return (a->tensor = qc_tensor_to_f32(a->tensor, st)) != NULL;
-    if (names_type(a) && a->i > 0 && a->i < INT_MAX && w->is[qc_dtype_from_onnx((int)a->i)])
+    bool names_type = false; /* an element type */
+    for (size_t i = 0; a->kind == QC_ATTR_INT && i < sizeof names / sizeof *names; i++)
+        names_type = names_type || strcmp(a->name, names[i]) == 0;
+    if (names_type && a->i > 0 && a->i < INT_MAX && w->is[qc_dtype_from_onnx((int)a->i)])
         a->i = qc_dtype_info(QC_F32)->onnx;
     return true;
 }
@@ -141,8 +118,16 @@ static bool widen_graph(struct qc_graph **out, const struct qc_graph *g, const s
 {
     QC_REBUILD_SCOPE r = {0};
     if (!qc_rebuild_begin_bare(&r, g, st)) return false;
-    widen_inputs(&r, w, st);
-    widen_constants(&r, w, st);
+    for (size_t i = 0; i < g->input_count; i++) {
+        const struct qc_port *port = &g->inputs[i];
+        const struct qc_type *type = &g->values[port->value].type;
+        r.map[port->value] = qc_graph_add_input_like(r.to, port, widened(w, type->dtype), &type->shape, st);
+    }
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const struct qc_value *value = &g->values[v];
+        if (value->constant && w->is[value->constant->dtype])
+            r.map[v] = qc_graph_add_made_constant(r.to, value->name, qc_tensor_to_f32(value->constant, st), st);
+    }
     QC_EACH_NODE(n, g) {
         if (n->op == QC_OP_Custom)
             keep_types(&r, n, w, st);
@@ -150,17 +135,6 @@ static bool widen_graph(struct qc_graph **out, const struct qc_graph *g, const s
             widen_node(&r, n, w, st);
     }
     return qc_rebuild_finish(out, &r, st);
-}
-
-/* Requests the memory of the widened constants; bodies request theirs when they are widened. */
-static bool ask_budget(const struct qc_graph *g, const struct wide *w, struct qc_status *st)
-{
-    size_t bytes = 0;
-    for (qc_id v = 1; v <= g->value_count; v++) {
-        const struct qc_tensor *t = qc_constant_of(g, v);
-        if (t && w->is[t->dtype]) bytes = qc_sum_at_most(bytes, t->count * sizeof(float));
-    }
-    return qc_budget_hold(&g->budget, bytes, st);
 }
 
 static bool has_port(const struct qc_graph *g, enum qc_dtype t)
@@ -184,13 +158,20 @@ bool qc_widen_floats(struct qc_graph **out, const struct qc_graph *g, enum qc_wi
         w.is[QC_F64] = w.is[QC_F64] || has_port(g, QC_F64);
     }
     *out = NULL;
-    return (!w.is[QC_F16] && !w.is[QC_F64]) || (ask_budget(g, &w, st) && widen_graph(out, g, &w, st));
+    if (!w.is[QC_F16] && !w.is[QC_F64]) return true;
+    size_t bytes = 0; /* of the widened constants; bodies request theirs when they are widened */
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const struct qc_tensor *t = qc_constant_of(g, v);
+        if (t && w.is[t->dtype]) bytes = qc_sum_at_most(bytes, t->count * sizeof(float));
+    }
+    return qc_budget_hold(&g->budget, bytes, st) && widen_graph(out, g, &w, st);
 }
 
 struct narrowing {
     struct qc_rebuild *r;
     const struct qc_graph *own;
-    enum qc_dtype most; /* type of values without a name in `own` */
+    enum qc_dtype most; /* type of values without a name in `own`: that of most results other than float32; float32 if
+                           there is none */
 };
 
 static bool is_float(enum qc_dtype t)
@@ -212,40 +193,6 @@ static enum qc_dtype own_type(const struct narrowing *x, qc_id v)
     return was && is_float(x->own->values[was].type.dtype) ? x->own->values[was].type.dtype : x->most;
 }
 
-/* Returns the type of most results other than float32; float32 if there is none. */
-static enum qc_dtype most_used(const struct qc_graph *own)
-{
-    size_t count[QC_DTYPE_COUNT] = {0};
-    enum qc_dtype most = QC_F32;
-    for (qc_id v = 1; v <= own->value_count; v++)
-        count[own->values[v].type.dtype] += own->values[v].kind != QC_VALUE_INPUT;
-    count[QC_F32] = 0;
-    for (enum qc_dtype t = QC_NONE; t < QC_DTYPE_COUNT; t++)
-        if (is_float(t) && count[t] > count[most]) most = t;
-    return most;
-}
-
-/* Returns the numbers in another type. *fits: none overflows or becomes 0; *exact: none changes. Returns NULL and sets
-   a status if memory is out. */
-static struct qc_tensor *converted(bool *fits, bool *exact, const struct qc_tensor *t, enum qc_dtype dtype,
-                                   struct qc_status *st)
-{
-    struct qc_tensor *to = qc_tensor_new(dtype, &t->shape, st);
-    const float *x = t->data;
-    *fits = *exact = true;
-    for (size_t i = 0; to && i < t->count; i++) {
-        if (dtype == QC_F64)
-            ((double *)to->data)[i] = (double)x[i];
-        else
-            ((uint16_t *)to->data)[i] = dtype == QC_F16 ? qc_float_to_half(x[i]) : qc_float_to_bfloat(x[i]);
-        const double y = qc_tensor_float(to, i);
-        if (y == (double)x[i] || isnan(x[i])) continue;
-        *exact = false;
-        *fits = *fits && y != 0 && isfinite(y);
-    }
-    return to;
-}
-
 /* Returns the constant of the original model if passes have not changed it, else NULL. */
 static const struct qc_tensor *own_constant(const struct narrowing *x, const struct qc_value *value,
                                             enum qc_dtype dtype, struct qc_status *st)
@@ -259,16 +206,29 @@ static const struct qc_tensor *own_constant(const struct narrowing *x, const str
     return same ? t : NULL;
 }
 
-/* Returns the constant in another type, which the caller owns; NULL: the type cannot hold its numbers, or failure. */
-static struct qc_tensor *constant_as(bool *exact, const struct narrowing *x, qc_id v, enum qc_dtype dtype,
+/* Returns the constant in another type, which the caller owns; NULL: the type cannot hold its numbers, or failure.
+ *exact: no number changes. */
+static struct qc_tensor *constant_as(bool *exact, const struct narrowing *narrowing, qc_id v, enum qc_dtype dtype,
                                      struct qc_status *st)
 {
-    const struct qc_value *value = &x->r->from->values[v];
-    const struct qc_tensor *own = own_constant(x, value, dtype, st);
+    const struct qc_value *value = &narrowing->r->from->values[v];
+    const struct qc_tensor *own = own_constant(narrowing, value, dtype, st);
     bool fits = true;
     *exact = true;
     if (own) return qc_tensor_ref(own);
-    struct qc_tensor *t = st->code == QC_OK ? converted(&fits, exact, value->constant, dtype, st) : NULL;
+    if (st->code != QC_OK) return NULL;
+    struct qc_tensor *t = qc_tensor_new(dtype, &value->constant->shape, st);
+    const float *x = value->constant->data;
+    for (size_t i = 0; t && i < t->count; i++) {
+        if (dtype == QC_F64)
+            ((double *)t->data)[i] = (double)x[i];
+        else
+            ((uint16_t *)t->data)[i] = dtype == QC_F16 ? qc_float_to_half(x[i]) : qc_float_to_bfloat(x[i]);
+        const double y = qc_tensor_float(t, i);
+        if (y == (double)x[i] || isnan(x[i])) continue;
+        *exact = false;
+        fits = fits && y != 0 && isfinite(y); /* none overflows or becomes 0 */
+    }
     if (fits) return t;
     qc_tensor_unref(t);
     return NULL;
@@ -277,41 +237,23 @@ static struct qc_tensor *constant_as(bool *exact, const struct narrowing *x, qc_
 /* Constants with at most this number of elements stay in float32: a Cast would cost more. */
 enum { FEW = 64 };
 
-/* Returns a float32 constant. Large constants of a bfloat16 model are stored in bfloat16 with a Cast after, if that is
-   exact. */
-static qc_id wide_constant(struct narrowing *x, qc_id v, struct qc_status *st)
-{
-    const struct qc_value *value = &x->r->from->values[v];
-    if (value->constant->count <= FEW || own_type(x, v) != QC_BF16) return qc_rebuild_value(x->r, v, st);
-    bool exact;
-    struct qc_tensor *t = constant_as(&exact, x, v, QC_BF16, st);
-    const qc_id narrow = t && exact ? qc_graph_add_constant(x->r->to, value->name, t, st) : 0;
-    qc_tensor_unref(t);
-    return narrow ? qc_graph_cast(x->r->to, narrow, QC_F32, st) : qc_rebuild_value(x->r, v, st);
-}
-
-/* Returns the new value of a real one in the given type. */
+/* Returns the new value of a real one in the given type. Large float32 constants of a bfloat16 model are stored in
+   bfloat16 with a Cast after, if that is exact. */
 static qc_id value_as(struct narrowing *x, qc_id v, enum qc_dtype dtype, struct qc_status *st)
 {
     const struct qc_value *value = &x->r->from->values[v];
+    const bool wide = value->constant && dtype == QC_F32,
+               halves = wide && value->constant->count > FEW && own_type(x, v) == QC_BF16;
     bool exact;
-    if (value->constant && dtype == QC_F32) return wide_constant(x, v, st);
-    struct qc_tensor *t = value->constant ? constant_as(&exact, x, v, dtype, st) : NULL;
-    return t ? qc_graph_add_made_constant(x->r->to, value->name, t, st)
-             : qc_graph_cast(x->r->to, qc_rebuild_value(x->r, v, st), dtype, st);
-}
-
-/* Returns true if the node reads an accumulator or an integer weight. */
-static bool reads_integers(const struct qc_graph *g, const struct qc_node *n)
-{
-    for (unsigned i = 0; i < n->input_count; i++) {
-        const struct qc_node *d = n->inputs[i] ? qc_node_of(g, n->inputs[i]) : NULL;
-        if (!d || d->op != QC_OP_Dequantize) continue;
-        const qc_id qparams = g->values[d->inputs[0]].type.qparams;
-        if (qc_constant_of(g, d->inputs[0]) || (qparams && g->qparams_of[qparams].kind == QC_QPARAMS_PRODUCT))
-            return true;
-    }
-    return false;
+    struct qc_tensor *t = halves                     ? constant_as(&exact, x, v, QC_BF16, st)
+                          : value->constant && !wide ? constant_as(&exact, x, v, dtype, st)
+                                                     : NULL;
+    if (t && !wide) return qc_graph_add_made_constant(x->r->to, value->name, t, st);
+    const qc_id narrow = t && exact ? qc_graph_add_constant(x->r->to, value->name, t, st) : 0;
+    qc_tensor_unref(t);
+    if (narrow) return qc_graph_cast(x->r->to, narrow, QC_F32, st);
+    const qc_id own = qc_rebuild_value(x->r, v, st);
+    return wide ? own : qc_graph_cast(x->r->to, own, dtype, st);
 }
 
 static bool only_float32(const struct qc_graph *g, const struct qc_node *n)
@@ -334,9 +276,15 @@ static bool only_float32(const struct qc_graph *g, const struct qc_node *n)
         if (n->inputs[i] && g->values[n->inputs[i]].type.qparams != QC_REAL) return true;
     for (unsigned k = 0; k < n->output_count; k++)
         if (g->values[n->outputs + k].type.qparams != QC_REAL) return true;
+    for (unsigned i = 0; i < n->input_count; i++) { /* an accumulator or an integer weight */
+        const struct qc_node *d = n->inputs[i] ? qc_node_of(g, n->inputs[i]) : NULL;
+        if (!d || d->op != QC_OP_Dequantize) continue;
+        const qc_id qparams = g->values[d->inputs[0]].type.qparams;
+        if (qc_constant_of(g, d->inputs[0]) || (qparams && g->qparams_of[qparams].kind == QC_QPARAMS_PRODUCT))
+            return true;
+    }
     /* Sums of a dynamic product exceed the range of float16. */
-    return qc_op_has_bodies(n->op) || qc_qlinear_of(&q, n) || reads_integers(g, n) ||
-           qc_dynamic_part_of(g, n) != QC_DYNAMIC_NOT;
+    return qc_op_has_bodies(n->op) || qc_qlinear_of(&q, n) || qc_dynamic_part_of(g, n) != QC_DYNAMIC_NOT;
 }
 
 /* Returns the type in which the node computes. */
@@ -407,40 +355,34 @@ static enum qc_dtype port_type(const struct qc_graph *own, const struct qc_port 
     return otherwise;
 }
 
-static void narrow_inputs(struct narrowing *x, struct qc_status *st)
-{
-    const struct qc_graph *g = x->r->from;
-    for (size_t i = 0; i < g->input_count; i++) {
-        const struct qc_port *p = &g->inputs[i];
-        const struct qc_type *t = &g->values[p->value].type;
-        const enum qc_dtype own = is_float_value(x, p->value)
-                                      ? port_type(x->own, x->own->inputs, x->own->input_count, p->name, QC_F32)
-                                      : t->dtype;
-        const qc_id v = qc_graph_add_input_like(x->r->to, p, own, &t->shape, st);
-        /* No operator computes in bfloat16. */
-        x->r->map[p->value] = own == QC_BF16 ? qc_graph_cast(x->r->to, v, QC_F32, st) : v;
-    }
-}
-
-static bool finish(struct qc_graph **out, struct narrowing *x, struct qc_status *st)
-{
-    const struct qc_graph *g = x->r->from;
-    qc_id *values = QC_NEW_ARRAY(x->r->to->arena, qc_id, g->output_count + 1, st);
-    for (size_t i = 0; values && i < g->output_count; i++) {
-        const struct qc_port *p = &g->outputs[i];
-        const enum qc_dtype own = port_type(x->own, x->own->outputs, x->own->output_count, p->name, QC_F32);
-        values[i] = is_float_value(x, p->value) ? value_as(x, p->value, own, st) : qc_rebuild_value(x->r, p->value, st);
-    }
-    return qc_rebuild_finish_with(out, x->r, values, st);
-}
-
 bool qc_narrow_floats(struct qc_graph **out, const struct qc_graph *g, const struct qc_graph *own, struct qc_status *st)
 {
     QC_REBUILD_SCOPE r = {0};
-    struct narrowing x = {.r = &r, .own = own, .most = most_used(own)};
+    struct narrowing x = {.r = &r, .own = own, .most = QC_F32};
+    size_t count[QC_DTYPE_COUNT] = {0};
+    for (qc_id v = 1; v <= own->value_count; v++)
+        count[own->values[v].type.dtype] += own->values[v].kind != QC_VALUE_INPUT;
+    count[QC_F32] = 0;
+    for (enum qc_dtype t = QC_NONE; t < QC_DTYPE_COUNT; t++)
+        if (is_float(t) && count[t] > count[x.most]) x.most = t;
     if (!qc_rebuild_begin_bare(&r, g, st)) return false;
-    narrow_inputs(&x, st);
+    for (size_t i = 0; i < g->input_count; i++) {
+        const struct qc_port *p = &g->inputs[i];
+        const struct qc_type *old = &g->values[p->value].type;
+        const enum qc_dtype type =
+            is_float_value(&x, p->value) ? port_type(own, own->inputs, own->input_count, p->name, QC_F32) : old->dtype;
+        const qc_id v = qc_graph_add_input_like(r.to, p, type, &old->shape, st);
+        /* No operator computes in bfloat16. */
+        r.map[p->value] = type == QC_BF16 ? qc_graph_cast(r.to, v, QC_F32, st) : v;
+    }
     QC_EACH_NODE(n, g)
         if (!narrow_cast(&x, n, st)) add_narrow_node(&x, n, node_type(&x, n, st), st);
-    return finish(out, &x, st);
+    qc_id *values = QC_NEW_ARRAY(r.to->arena, qc_id, g->output_count + 1, st);
+    for (size_t i = 0; values && i < g->output_count; i++) {
+        const struct qc_port *p = &g->outputs[i];
+        const enum qc_dtype type = port_type(own, own->outputs, own->output_count, p->name, QC_F32);
+        values[i] =
+            is_float_value(&x, p->value) ? value_as(&x, p->value, type, st) : qc_rebuild_value(&r, p->value, st);
+    }
+    return qc_rebuild_finish_with(out, &r, values, st);
 }

@@ -21,64 +21,45 @@ static bool equal_parameters(const struct qc_qparams *a, const struct qc_qparams
            memcmp(a->zero_point, b->zero_point, a->count * sizeof *a->zero_point) == 0;
 }
 
-/* Returns the qparams from which a quantize or requantize converts its value, 0 if the value is real. */
-static qc_id source_qparams(const struct qc_graph *g, const struct qc_node *n)
-{
-    qc_id v = n->inputs[0];
-    const struct qc_node *dq = qc_node_of(g, v);
-    if (n->op == QC_OP_Requantize) return g->values[v].type.qparams;
-    return n->op == QC_OP_Quantize && dq && dq->op == QC_OP_Dequantize ? g->values[dq->inputs[0]].type.qparams : 0;
-}
-
-/* map[qparams]: the representative of equal ones. Returns true if any two are equal. */
-static bool find_equal_quantizers(qc_id *map, const struct qc_graph *g)
-{
-    bool any = false;
-    qc_union_start(map, g->qparams_count + 1);
-    QC_EACH_NODE(n, g) {
-        qc_id from = source_qparams(g, n), to = from ? g->values[n->outputs].type.qparams : 0;
-        if (!to || !equal_parameters(&g->qparams_of[from], &g->qparams_of[to])) continue;
-        any = qc_union_join(map, from, to) || any;
-    }
-    return any;
-}
-
-/* Returns true if the node sets the qparams of its result itself. */
-static bool names_qparams(const struct qc_node *n)
-{
-    enum qc_affine_behaviour b = qc_node_affine(n);
-    return n->op == QC_OP_Quantize || n->op == QC_OP_Requantize || b == QC_AFFINE_MERGE || b == QC_AFFINE_PRODUCT;
-}
-
-static qc_id mapped_qparams(qc_id *map, struct qc_graph *to, qc_id s, struct qc_status *st)
-{
-    const struct qc_qparams *qparams = &to->qparams_of[s];
-    if (!s || qparams->kind == QC_QPARAMS_QUANTIZER) return s ? qc_union_root(map, s) : 0;
-    return qc_graph_add_product(to, qc_union_root(map, qparams->a), qc_union_root(map, qparams->b), st);
-}
-
-static void build_merged_node(struct qc_rebuild *r, qc_id *map, const struct qc_node *n, struct qc_status *st)
-{
-    const struct qc_type *t = &r->from->values[n->outputs].type;
-    if (!names_qparams(n) || !t->qparams) {
-        qc_rebuild_node(r, n->id, st);
-        return;
-    }
-    const struct qc_node_def with = {.inputs = qc_rebuild_inputs(r, n, st),
-                                     .qparams = mapped_qparams(map, r->to, t->qparams, st),
-                                     .axis = qc_node_affine(n) == QC_AFFINE_PRODUCT ? 0 : t->axis};
-    r->map[n->outputs] = qc_graph_add_like(r->to, r->from, n, &with, st);
-}
-
 bool qc_fold(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st)
 {
     QC_REBUILD_SCOPE r = {0};
     QC_GRAPH_SCOPE *unified = NULL;
     QC_FREED qc_id *map = calloc(g->qparams_count + 1, sizeof *map);
     if (!map) return qc_fail_memory(st, (g->qparams_count + 1) * sizeof *map);
-    if (find_equal_quantizers(map, g)) {
+    bool any = false; /* two are equal; map[qparams]: the representative of equal ones */
+    qc_union_start(map, g->qparams_count + 1);
+    QC_EACH_NODE(n, g) {
+        /* The qparams from which a quantize or requantize converts its value; 0: the value is real. */
+        const struct qc_node *dq = n->op == QC_OP_Quantize ? qc_node_of(g, n->inputs[0]) : NULL;
+        qc_id from = 0;
+        if (n->op == QC_OP_Requantize) from = g->values[n->inputs[0]].type.qparams;
+        if (dq && dq->op == QC_OP_Dequantize) from = g->values[dq->inputs[0]].type.qparams;
+        const qc_id to = from ? g->values[n->outputs].type.qparams : 0;
+        if (!to || !equal_parameters(&g->qparams_of[from], &g->qparams_of[to])) continue;
+        any = qc_union_join(map, from, to) || any;
+    }
+    if (any) {
         if (!qc_rebuild_begin(&r, g, st)) return false;
-        QC_EACH_NODE(n, g) build_merged_node(&r, map, n, st);
+        QC_EACH_NODE(n, g) {
+            const struct qc_type *t = &g->values[n->outputs].type;
+            const enum qc_affine_behaviour b = qc_node_affine(n);
+            const bool sets_qparams = n->op == QC_OP_Quantize || n->op == QC_OP_Requantize || b == QC_AFFINE_MERGE ||
+                                      b == QC_AFFINE_PRODUCT; /* of its result itself */
+            if (!sets_qparams || !t->qparams) {
+                qc_rebuild_node(&r, n->id, st);
+                continue;
+            }
+            const qc_id *inputs = qc_rebuild_inputs(&r, n, st);
+            const struct qc_qparams *q = &r.to->qparams_of[t->qparams];
+            const qc_id mapped = q->kind == QC_QPARAMS_QUANTIZER ? qc_union_root(map, t->qparams)
+                                                                 : qc_graph_add_product(r.to, qc_union_root(map, q->a),
+                                                                                        qc_union_root(map, q->b), st);
+            const struct qc_node_def with = {.inputs = inputs,
+                                             .qparams = mapped,
+                                             .axis = b == QC_AFFINE_PRODUCT ? 0 : t->axis};
+            r.map[n->outputs] = qc_graph_add_like(r.to, g, n, &with, st);
+        }
         if (!qc_rebuild_finish(&unified, &r, st)) return false;
     }
     return qc_rewrite(out, NULL, unified ? unified : g, rules, st);

@@ -30,21 +30,6 @@ static bool foldable(const struct qc_graph *to, const struct qc_graph *g, const 
     return n->input_count > 0 && !qc_op_is_random(n->op);
 }
 
-/* Shape-15 and Size-13 of a value of known shape, constant or not. result: the shape of the node's output. */
-static struct qc_tensor *measure(const struct qc_node *n, const struct qc_shape *s, const struct qc_shape *result,
-                                 struct qc_status *st)
-{
-    struct qc_tensor *t = qc_tensor_new(QC_I64, result, st);
-    int64_t start = qc_attr_int(n, "start", 0), *to = t ? t->data : NULL;
-    if (t && n->op == QC_OP_Size) *to = (int64_t)qc_shape_elements(s);
-    if (!t || n->op == QC_OP_Size) return t;
-    if (start < 0) start += s->rank;
-    if (start < 0) start = 0;
-    for (int64_t i = 0; i < result->dim[0] && start + i < s->rank; i++)
-        to[i] = s->dim[start + i]; /* the output's shape accounts for "end" */
-    return t;
-}
-
 /* Returns the sizes that a Gather takes of a partly known shape, such as heads and features of a model with a free
    batch. Returns NULL if one of them is free, n is no such Gather or memory is out. */
 static struct qc_tensor *pick_sizes(const struct qc_rebuild *r, const struct qc_node *n, struct qc_status *st)
@@ -59,7 +44,7 @@ static struct qc_tensor *pick_sizes(const struct qc_rebuild *r, const struct qc_
     int64_t start = qc_attr_int(shape, "start", 0);
     if (s->rank < 0 || taken->rank != 1 || taken->dim[0] == QC_FREE) return NULL;
     start = start < 0 ? start + s->rank : start;
-    start = start < 0 ? 0 : start; /* as in measure() */
+    start = start < 0 ? 0 : start; /* as in fold() */
     struct qc_tensor *t = qc_tensor_new(QC_I64, &index->shape, st);
     for (size_t i = 0; t && i < index->count; i++) {
         const int64_t k = qc_tensor_int(index, i), from = start + (k < 0 ? k + taken->dim[0] : k);
@@ -82,17 +67,6 @@ static const char *name_of(const struct qc_rebuild *r, const struct qc_node *n, 
     return first ? r->to->values[first].name : r->from->values[n->inputs[0]].name;
 }
 
-/* Returns the bytes of the constants that a node of constants computes its results from. */
-static size_t bytes_read(const struct qc_graph *g, const struct qc_node *n)
-{
-    size_t sum = 0;
-    for (unsigned i = 0; i < n->input_count; i++) {
-        const struct qc_tensor *t = n->inputs[i] ? qc_constant_of(g, n->inputs[i]) : NULL;
-        if (t && !qc_add_size(&sum, sum, t->made_from ? t->made_from : t->bytes)) return SIZE_MAX;
-    }
-    return sum;
-}
-
 static void fold(struct qc_rebuild *r, const struct qc_node *n, qc_eval_fn *eval, struct qc_folding *left,
                  struct qc_status *st)
 {
@@ -101,12 +75,24 @@ static void fold(struct qc_rebuild *r, const struct qc_node *n, qc_eval_fn *eval
     if (!first || !qc_folding_node(&fits, left, r->to, qc_node_of(r->to, first), st) || !fits) return;
     struct qc_tensor **results = QC_NEW_ARRAY(r->to->arena, struct qc_tensor *, n->output_count, st);
     if (!results) return;
-    const bool measures = n->op == QC_OP_Shape || n->op == QC_OP_Size;
-    if (measures)
-        results[0] = measure(n, shape_of(r, n->inputs[0]), &r->to->values[first].type.shape, st);
-    else
+    if (n->op == QC_OP_Shape || n->op == QC_OP_Size) {
+        /* Shape-15 and Size-13 of a value of known shape, constant or not. */
+        const struct qc_shape *s = shape_of(r, n->inputs[0]), *of = &r->to->values[first].type.shape;
+        results[0] = qc_tensor_new(QC_I64, of, st);
+        int64_t start = qc_attr_int(n, "start", 0), *to = results[0] ? results[0]->data : NULL;
+        if (to && n->op == QC_OP_Size) *to = (int64_t)qc_shape_elements(s);
+        if (start < 0) start += s->rank;
+        if (start < 0) start = 0;
+        for (int64_t i = 0; to && n->op == QC_OP_Shape && i < of->dim[0] && start + i < s->rank; i++)
+            to[i] = s->dim[start + i]; /* the output's shape accounts for "end" */
+    } else
         eval(results, r->to, r->to->values[first].node, st);
-    const size_t made_from = bytes_read(r->to, qc_node_of(r->to, first));
+    const struct qc_node *made = qc_node_of(r->to, first);
+    size_t made_from = 0; /* bytes of the constants that it is computed from */
+    for (unsigned i = 0; i < made->input_count; i++) {
+        const struct qc_tensor *t = made->inputs[i] ? qc_constant_of(r->to, made->inputs[i]) : NULL;
+        if (t) made_from = qc_sum_at_most(made_from, t->made_from ? t->made_from : t->bytes);
+    }
     for (unsigned k = 0; st->code == QC_OK && k < n->output_count; k++) {
         results[k]->made_from = made_from;
         const qc_id v = r->map[n->outputs + k] = qc_graph_add_constant(r->to, NULL, results[k], st);
@@ -137,22 +123,18 @@ static bool share_names(struct qc_graph *g, struct qc_status *st)
     return st->code == QC_OK;
 }
 
-/* Replaces an If with a constant condition by the branch taken. Returns true if n is one. */
-static bool take_branch(struct qc_rebuild *r, const struct qc_node *n, struct qc_status *st)
-{
-    if (n->op != QC_OP_If) return false;
-    for (unsigned i = 0; i < n->input_count; i++) qc_rebuild_value(r, n->inputs[i], st);
-    const struct qc_graph *branch = qc_constant_branch(r, n);
-    if (branch) qc_body_inline(r, n, branch, st);
-    return branch != NULL;
-}
-
 static bool fold_all(struct qc_rebuild *r, const struct qc_graph *g, qc_eval_fn *eval, struct qc_folding *left,
                      struct qc_status *st)
 {
     if (!qc_rebuild_begin(r, g, st)) return false;
     QC_EACH_NODE(n, g) {
-        if (take_branch(r, n, st)) continue;
+        if (n->op == QC_OP_If) {
+            /* With a constant condition it becomes the branch taken. */
+            for (unsigned i = 0; i < n->input_count; i++) qc_rebuild_value(r, n->inputs[i], st);
+            const struct qc_graph *branch = qc_constant_branch(r, n);
+            if (branch) qc_body_inline(r, n, branch, st);
+            if (branch) continue;
+        }
         struct qc_tensor *sizes = pick_sizes(r, n, st);
         if (sizes)
             r->map[n->outputs] = qc_graph_add_made_constant(r->to, g->values[n->outputs].name, sizes, st);
@@ -185,14 +167,6 @@ bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_
     return fold_constants_within(out, g, eval, &left, st);
 }
 
-static bool check_end(struct qc_endless *e, const struct qc_graph *g, const struct qc_rules *rules,
-                      struct qc_status *st)
-{
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    struct qc_matches m;
-    return qc_matches_find(&m, g, rules, QC_RULE_REWRITE, NULL, NULL, a, st) && qc_endless_check(e, &m, g, st);
-}
-
 bool qc_normalise(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, qc_eval_fn *eval,
                   struct qc_status *st)
 {
@@ -206,7 +180,11 @@ bool qc_normalise(struct qc_graph **out, const struct qc_graph *g, const struct 
         return false;
     for (size_t applied = 1; applied;) {
         QC_GRAPH_SCOPE *rewritten = NULL;
-        const bool ok = check_end(&endless, folded, rules, st) && qc_rewrite(&rewritten, &applied, folded, rules, st);
+        QC_ARENA_SCOPE *a = qc_arena_new();
+        struct qc_matches m;
+        const bool ok = qc_matches_find(&m, folded, rules, QC_RULE_REWRITE, NULL, NULL, a, st) &&
+                        qc_endless_check(&endless, &m, folded, st) &&
+                        qc_rewrite(&rewritten, &applied, folded, rules, st);
         qc_graph_free(folded);
         if (!ok || !fold_constants_within(&folded, rewritten, eval, &left, st)) return false;
     }

@@ -21,12 +21,6 @@ struct joining {
     const struct qc_partition_options *options; /* NULL: for a model that is quantized already */
 };
 
-static bool is_number(const struct qc_graph *g, qc_id v)
-{
-    const struct qc_tensor *t = qc_constant_of(g, v);
-    return t && t->dtype == QC_F32 && t->count == 1;
-}
-
 /* Returns true for a float op of the list whose operands are numbers and values of the result's shape. */
 static bool is_step(const struct joining *x, const struct qc_node *n)
 {
@@ -40,9 +34,9 @@ static bool is_step(const struct joining *x, const struct qc_node *n)
     for (unsigned i = 0; i < n->attr_count; i++)
         if (n->attrs[i].kind != QC_ATTR_FLOAT && n->attrs[i].kind != QC_ATTR_STRING) return false;
     for (unsigned i = 0; i < n->input_count; i++) {
-        if (!n->inputs[i] || is_number(g, n->inputs[i])) continue;
-        if (qc_constant_of(g, n->inputs[i]) || (n->op == QC_OP_Clip && i) ||
-            !qc_shape_equal(&g->values[n->inputs[i]].type.shape, &t->shape))
+        const struct qc_tensor *number = qc_constant_of(g, n->inputs[i]);
+        if (!n->inputs[i] || (number && number->dtype == QC_F32 && number->count == 1)) continue;
+        if (number || (n->op == QC_OP_Clip && i) || !qc_shape_equal(&g->values[n->inputs[i]].type.shape, &t->shape))
             return false;
     }
     return true;
@@ -65,13 +59,6 @@ struct region {
     qc_id nodes[QC_FUNCTION_STEPS];
 };
 
-static bool in_region(const struct region *r, qc_id node)
-{
-    for (unsigned i = 0; i < r->count; i++)
-        if (r->nodes[i] == node) return true;
-    return false;
-}
-
 /* Finds the nodes from v down to the variable. Returns false if there are too many, or if a node outside uses one of
    their results. */
 static bool find_region(struct region *r, const struct joining *x, qc_id v, qc_id variable)
@@ -84,7 +71,9 @@ static bool find_region(struct region *r, const struct joining *x, qc_id v, qc_i
             qc_id in = n->inputs[i];
             if (!in || in == variable || qc_constant_of(g, in)) continue;
             if (g->values[in].kind != QC_VALUE_RESULT || !x->base[in]) return false;
-            if (in_region(r, g->values[in].node)) continue;
+            bool known = false;
+            for (unsigned k = 0; k < r->count; k++) known = known || r->nodes[k] == g->values[in].node;
+            if (known) continue;
             if (r->count == QC_FUNCTION_STEPS) return false;
             r->nodes[r->count++] = g->values[in].node;
         }
@@ -101,40 +90,9 @@ static bool find_region(struct region *r, const struct joining *x, qc_id v, qc_i
     return true;
 }
 
-static void find_bases(struct joining *x)
-{
-    const struct qc_graph *g = x->g;
-    QC_EACH_NODE(n, g) {
-        qc_id base = 0;
-        struct region r;
-        if (!is_step(x, n)) continue;
-        for (unsigned i = 0; i < n->input_count; i++) {
-            if (!n->inputs[i] || qc_constant_of(g, n->inputs[i])) continue;
-            base = base ? meet(x, base, n->inputs[i]) : n->inputs[i];
-            if (!base) break;
-        }
-        x->base[n->outputs] = base && find_region(&r, x, n->outputs, base) ? base : 0;
-    }
-}
-
 static bool is_leading_clamp(const struct qc_node *n)
 {
     return qc_node_affine(n) == QC_AFFINE_BOUND;
-}
-
-/* Returns the farthest variable such that only the table uses the values in between, or 0. */
-static qc_id find_variable(struct region *r, const struct joining *x, qc_id root)
-{
-    const struct qc_graph *g = x->g;
-    qc_id chain[QC_FUNCTION_STEPS + 1];
-    unsigned count = 0;
-    for (qc_id v = x->base[root]; v && count <= QC_FUNCTION_STEPS; v = x->base[v]) {
-        if (!find_region(r, x, root, v)) break;
-        chain[count++] = v;
-    }
-    while (count > 1 && is_leading_clamp(qc_node_of(g, chain[count - 2])))
-        count--; /* the clamp's result is stored, not its input */
-    return count && find_region(r, x, root, chain[count - 1]) ? chain[count - 1] : 0;
 }
 
 static bool compose(struct qc_function_arg *out, struct qc_function *f, const struct joining *x, qc_id v,
@@ -171,7 +129,16 @@ static bool find_tables(struct joining *x, struct qc_status *st)
         struct region r;
         x->variable[id] = 0;
         if (x->inner[id] || x->refused[id] || !x->base[n->outputs] || is_leading_clamp(n)) continue;
-        const qc_id variable = find_variable(&r, x, n->outputs);
+        /* The farthest variable such that only the table uses the values in between, or 0 */
+        qc_id chain[QC_FUNCTION_STEPS + 1];
+        unsigned count = 0;
+        for (qc_id v = x->base[n->outputs]; v && count <= QC_FUNCTION_STEPS; v = x->base[v]) {
+            if (!find_region(&r, x, n->outputs, v)) break;
+            chain[count++] = v;
+        }
+        while (count > 1 && is_leading_clamp(qc_node_of(g, chain[count - 2])))
+            count--; /* the clamp's result is stored, not its input */
+        const qc_id variable = count && find_region(&r, x, n->outputs, chain[count - 1]) ? chain[count - 1] : 0;
         if (!variable || r.count < 2 || !compose(&top, &f, x, n->outputs, variable) || f.count < 2) continue;
         if (!(x->text[id] = qc_function_print(&f, x->arena, st))) continue;
         x->names[id] = qc_function_names(&f, x->arena, st);
@@ -204,28 +171,25 @@ static bool build_table(struct qc_graph **out, const struct joining *x, struct q
     return qc_rebuild_finish(out, &r, st);
 }
 
-/* Refuses the tables that are not between a DequantizeLinear and one QuantizeLinear. Returns true if there was one. */
-static bool refuse_unquantized(struct joining *x, struct qc_status *st)
-{
-    const struct qc_graph *g = x->g;
-    bool *quantized = QC_NEW_ARRAY(x->arena, bool, g->value_count + 1, st), any = false;
-    if (!quantized) return false;
-    QC_EACH_NODE(n, g)
-        if (n->op == QC_OP_QuantizeLinear) quantized[n->inputs[0]] = true;
-    QC_EACH_NODE(n, g) {
-        const struct qc_node *from = qc_node_of(g, x->variable[n->id]);
-        if (!x->inner[n->id] && x->variable[n->id] &&
-            (!from || from->op != QC_OP_DequantizeLinear || !quantized[n->outputs] || x->uses[n->outputs] != 1))
-            any = x->refused[n->id] = true;
-    }
-    return any;
-}
-
 /* Refuses the tables that no pattern matches. Returns true if there was one. */
 static bool refuse_unmatched(struct joining *x, const struct qc_graph *joined, struct qc_status *st)
 {
     struct qc_partition *p = NULL;
-    if (!x->options) return refuse_unquantized(x, st);
+    if (!x->options) {
+        /* those that are not between a DequantizeLinear and one QuantizeLinear */
+        const struct qc_graph *g = x->g;
+        bool *quantized = QC_NEW_ARRAY(x->arena, bool, g->value_count + 1, st), any = false;
+        if (!quantized) return false;
+        QC_EACH_NODE(n, g)
+            if (n->op == QC_OP_QuantizeLinear) quantized[n->inputs[0]] = true;
+        QC_EACH_NODE(n, g) {
+            const struct qc_node *from = qc_node_of(g, x->variable[n->id]);
+            if (!x->inner[n->id] && x->variable[n->id] &&
+                (!from || from->op != QC_OP_DequantizeLinear || !quantized[n->outputs] || x->uses[n->outputs] != 1))
+                any = x->refused[n->id] = true;
+        }
+        return any;
+    }
     struct qc_partition_options o = *x->options;
     bool any = false;
     o.skip_count = 0; /* --skip, --only types: nodes that they name are in no table and are checked later */
@@ -255,7 +219,17 @@ bool qc_join_functions(struct qc_graph **out, const struct qc_graph *g, const st
                         .names = QC_NEW_ARRAY(a, const char *, g->node_count + 1, st),
                         .made = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st)};
     if (st->code != QC_OK) return false;
-    find_bases(&x);
+    QC_EACH_NODE(n, g) {
+        qc_id base = 0;
+        struct region r;
+        if (!is_step(&x, n)) continue;
+        for (unsigned i = 0; i < n->input_count; i++) {
+            if (!n->inputs[i] || qc_constant_of(g, n->inputs[i])) continue;
+            base = base ? meet(&x, base, n->inputs[i]) : n->inputs[i];
+            if (!base) break;
+        }
+        x.base[n->outputs] = base && find_region(&r, &x, n->outputs, base) ? base : 0;
+    }
     for (;;) {
         struct qc_graph *joined = NULL;
         memset(x.inner, 0, (g->node_count + 1) * sizeof *x.inner);

@@ -41,11 +41,6 @@ const struct qc_given *qc_given_of_weight(const struct qc_given_values *values, 
     return NULL;
 }
 
-static bool is_stored(enum qc_dtype t)
-{
-    return t == QC_U8 || t == QC_I8 || t == QC_U16 || t == QC_I16 || t == QC_U4 || t == QC_I4;
-}
-
 /* Reads the parameters of a QuantizeLinear or DequantizeLinear. Returns false if they are not constant float32, not one
    per tensor or channel, or not valid qparams, or if memory is out. */
 static bool parameters_of(struct qc_given *out, const struct taking *t, const struct qc_node *n, struct qc_status *st)
@@ -57,10 +52,13 @@ static bool parameters_of(struct qc_given *out, const struct taking *t, const st
     const struct qc_tensor *scale = qc_constant_of(g, n->inputs[1]),
                            *zero = has_zero ? qc_constant_of(g, n->inputs[2]) : NULL;
     const int rank = g->values[real].type.shape.rank;
+    const enum qc_dtype type = g->values[stored].type.dtype;
     int64_t axis = qc_attr_int(n, "axis", 1);
-    bool usable = scale && scale->dtype == QC_F32 && scale->count && (!has_zero || zero) &&
-                  is_stored(g->values[stored].type.dtype) && g->values[real].type.dtype == QC_F32 &&
-                  !qc_attr_int(n, "block_size", 0) && scale->shape.rank <= 1 && (!zero || zero->count == scale->count);
+    bool usable =
+        scale && scale->dtype == QC_F32 && scale->count && (!has_zero || zero) &&
+        (type == QC_U8 || type == QC_I8 || type == QC_U16 || type == QC_I16 || type == QC_U4 || type == QC_I4) &&
+        g->values[real].type.dtype == QC_F32 && !qc_attr_int(n, "block_size", 0) && scale->shape.rank <= 1 &&
+        (!zero || zero->count == scale->count);
     if (axis < 0) axis += rank;
     if (usable && scale->count > 1)
         usable = axis >= 0 && axis < rank && g->values[real].type.shape.dim[axis] == (int64_t)scale->count;
@@ -73,11 +71,8 @@ static bool parameters_of(struct qc_given *out, const struct taking *t, const st
         z[i] = zero ? (int32_t)qc_tensor_int(zero, i) : 0;
         if (!(s[i] >= QC_SCALE_MIN) || !isfinite(s[i])) usable = false;
     }
-    *out = (struct qc_given){.dtype = g->values[stored].type.dtype,
-                             .count = scale->count,
-                             .axis = scale->count > 1 ? (int)axis : 0,
-                             .scale = s,
-                             .zero_point = z};
+    *out = (struct qc_given){
+        .dtype = type, .count = scale->count, .axis = scale->count > 1 ? (int)axis : 0, .scale = s, .zero_point = z};
     return usable;
 }
 
@@ -118,43 +113,6 @@ static qc_id add_weight(struct taking *t, const char *name, struct qc_tensor *w,
     return v;
 }
 
-/* Adds a weight stored as integers with its real values. */
-static qc_id read_weight(struct taking *t, const struct qc_node *n, const struct qc_tensor *q, const struct qc_given *p,
-                         struct qc_status *st)
-{
-    struct qc_tensor *w = qc_tensor_new(QC_F32, &q->shape, st);
-    const size_t inner = inner_of(&q->shape, p->axis);
-    for (size_t i = 0; w && i < w->count; i++)
-        ((float *)w->data)[i] = qc_dequantize_one((int32_t)qc_tensor_int(q, i), affine_at(p, i, inner));
-    return add_weight(t, t->g->values[n->outputs].name, w, p, st);
-}
-
-/* Rounds a float weight that the file quantizes and dequantizes. */
-static qc_id round_weight(struct taking *t, const struct qc_node *n, const struct qc_tensor *x,
-                          const struct qc_given *p, struct qc_status *st)
-{
-    const struct qc_dtype_info *info = qc_dtype_info(p->dtype);
-    const struct qc_levels levels = {.lo = info->lo, .hi = info->hi};
-    struct qc_tensor *w = qc_tensor_new(QC_F32, &x->shape, st);
-    const size_t inner = inner_of(&x->shape, p->axis);
-    for (size_t i = 0; w && i < w->count; i++) {
-        const struct qc_affine a = affine_at(p, i, inner);
-        ((float *)w->data)[i] = qc_dequantize_one(qc_quantize_one(((const float *)x->data)[i], a, levels), a);
-    }
-    return add_weight(t, t->g->values[n->outputs].name, w, p, st);
-}
-
-/* Adds a bias: int32, one scale or one per element. */
-static qc_id read_bias(struct taking *t, const struct qc_node *n, struct qc_status *st)
-{
-    const struct qc_graph *g = t->g;
-    const struct qc_tensor *q = qc_constant_of(g, n->inputs[0]), *s = qc_constant_of(g, n->inputs[1]);
-    struct qc_tensor *w = qc_tensor_new(QC_F32, &q->shape, st);
-    for (size_t i = 0; w && i < w->count; i++)
-        ((float *)w->data)[i] = (float)qc_tensor_int(q, i) * (float)qc_tensor_float(s, s->count > 1 ? i : 0);
-    return add_weight(t, g->values[n->outputs].name, w, NULL, st);
-}
-
 static bool is_bias(const struct taking *t, const struct qc_node *n)
 {
     const struct qc_tensor *q = qc_constant_of(t->g, n->inputs[0]), *s = qc_constant_of(t->g, n->inputs[1]);
@@ -181,17 +139,6 @@ static bool only_read_back(const struct taking *t, const struct qc_node *n, cons
     return uses.count > 0;
 }
 
-/* Adds the clamp of a quantizer whose lowest level is 0: saturation replaces a relu, or a clip from 0, in the file.
-   Returns the new value for its readers. */
-static qc_id add_clamp(struct taking *t, qc_id x, const struct qc_given *p, const char *name, struct qc_status *st)
-{
-    const float bounds[] = {0, qc_dequantize_one(qc_dtype_info(p->dtype)->hi, affine_at(p, 0, 1))};
-    qc_id in[2];
-    for (unsigned i = 0; i < 2; i++)
-        in[i] = qc_graph_add_made_constant(t->r->to, NULL, qc_tensor_of(QC_F32, &QC_SCALAR, &bounds[i], st), st);
-    return qc_graph_add(t->r->to, QC_NODE(QC_OP_Clip, QC_INPUTS(x, in[0], in[1]), QC_RESULT(name), .name = name), st);
-}
-
 /* Removes a QuantizeLinear and returns true, if all that reads it is removed too. */
 static bool take_quantize(struct taking *t, const struct qc_node *n, struct qc_status *st)
 {
@@ -201,16 +148,32 @@ static bool take_quantize(struct taking *t, const struct qc_node *n, struct qc_s
     const struct qc_tensor *constant = qc_constant_of(t->r->to, x);
     qc_id read = x;
     if (constant) {
-        read = round_weight(t, n, constant, &p, st);
+        const struct qc_dtype_info *info = qc_dtype_info(p.dtype);
+        const struct qc_levels levels = {.lo = info->lo, .hi = info->hi};
+        struct qc_tensor *w = qc_tensor_new(QC_F32, &constant->shape, st);
+        const size_t inner = inner_of(&constant->shape, p.axis);
+        for (size_t i = 0; w && i < w->count; i++) {
+            const struct qc_affine a = affine_at(&p, i, inner);
+            ((float *)w->data)[i] =
+                qc_dequantize_one(qc_quantize_one(((const float *)constant->data)[i], a, levels), a);
+        }
+        read = add_weight(t, t->g->values[n->outputs].name, w, &p, st);
     } else {
         const struct qc_given *before = given_of(t, x);
         if (p.count > 1 || (before && !qc_given_same(before, &p))) return false;
         const qc_id dq = t->g->nodes[qc_all_uses(&t->uses, n->outputs).of[0].node].outputs;
         const char *name = t->g->values[dq].name;
         const bool clamps = p.zero_point[0] == qc_dtype_info(p.dtype)->lo && !t->from_zero[n->inputs[0]];
-        if (clamps)
-            read = add_clamp(t, x, &p, name, st);
-        else
+        if (clamps) {
+            /* Saturation at a lowest level of 0 replaces a relu, or a clip from 0, in the file. */
+            const float bounds[] = {0, qc_dequantize_one(qc_dtype_info(p.dtype)->hi, affine_at(&p, 0, 1))};
+            qc_id in[2];
+            for (unsigned i = 0; i < 2; i++)
+                in[i] =
+                    qc_graph_add_made_constant(t->r->to, NULL, qc_tensor_of(QC_F32, &QC_SCALAR, &bounds[i], st), st);
+            read = qc_graph_add(t->r->to,
+                                QC_NODE(QC_OP_Clip, QC_INPUTS(x, in[0], in[1]), QC_RESULT(name), .name = name), st);
+        } else
             qc_graph_name_value(t->r->to, x, name, st);
         if (read) note(t, read, NULL, &p, st);
     }
@@ -222,17 +185,21 @@ static bool take_quantize(struct taking *t, const struct qc_node *n, struct qc_s
 /* Removes a DequantizeLinear of constants or of integers that are gone, and returns true. */
 static bool take_dequantize(struct taking *t, const struct qc_node *n, struct qc_status *st)
 {
-    const struct qc_tensor *q = qc_constant_of(t->g, n->inputs[0]);
-    qc_id *to = &t->r->map[n->outputs];
+    const struct qc_tensor *q = qc_constant_of(t->g, n->inputs[0]), *s = qc_constant_of(t->g, n->inputs[1]);
+    const char *name = t->g->values[n->outputs].name;
     struct qc_given p;
-    if (t->gone[n->inputs[0]])
-        *to = t->r->map[n->inputs[0]];
-    else if (is_bias(t, n))
-        *to = read_bias(t, n, st);
-    else if (q && parameters_of(&p, t, n, st))
-        *to = read_weight(t, n, q, &p, st);
-    else
-        return false;
+    if (t->gone[n->inputs[0]]) {
+        t->r->map[n->outputs] = t->r->map[n->inputs[0]];
+        return true;
+    }
+    const bool bias = is_bias(t, n); /* int32, one scale or one per element */
+    if (!bias && (!q || !parameters_of(&p, t, n, st))) return false;
+    struct qc_tensor *w = qc_tensor_new(QC_F32, &q->shape, st);
+    const size_t inner = bias ? 1 : inner_of(&q->shape, p.axis);
+    for (size_t i = 0; w && i < w->count; i++)
+        ((float *)w->data)[i] = bias ? (float)qc_tensor_int(q, i) * (float)qc_tensor_float(s, s->count > 1 ? i : 0)
+                                     : qc_dequantize_one((int32_t)qc_tensor_int(q, i), affine_at(&p, i, inner));
+    t->r->map[n->outputs] = add_weight(t, name, w, bias ? NULL : &p, st);
     return true;
 }
 
@@ -272,19 +239,6 @@ static void mark_from_zero(struct taking *t, const struct qc_node *n, const stru
         t->from_zero[n->outputs + k] = t->from_zero[n->outputs + k] || all || bounds[n->outputs + k].lo >= 0;
 }
 
-/* Counts a QuantizeLinear or DequantizeLinear that stays, or notes its parameters for its real value: a quantizer with
-   these parameters changes nothing there, and any other one would round the value twice. */
-static void note_literal(struct taking *t, const struct qc_node *n, struct qc_status *st)
-{
-    const qc_id real = n->op == QC_OP_QuantizeLinear ? n->inputs[0] : n->outputs, to = t->r->map[real];
-    struct qc_given p;
-    if (parameters_of(&p, t, n, st) && p.count == 1 && !qc_constant_of(t->g, real) && t->r->to->values[to].name &&
-        (n->op == QC_OP_DequantizeLinear || qc_all_uses(&t->uses, real).count == 1))
-        note(t, to, NULL, &p, st);
-    else
-        t->values->literal++;
-}
-
 static void take_given_node(struct taking *t, const struct qc_node *n, struct qc_status *st)
 {
     if ((n->op == QC_OP_QuantizeLinear && take_quantize(t, n, st)) ||
@@ -292,7 +246,17 @@ static void take_given_node(struct taking *t, const struct qc_node *n, struct qc
         (n->op == QC_OP_Transpose && take_transpose(t, n, st)))
         return;
     qc_rebuild_node(t->r, n->id, st);
-    if (n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear) note_literal(t, n, st);
+    if (n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear) {
+        /* It stays. A quantizer with its parameters would change nothing at its real value, and any other one would
+           round the value twice. */
+        const qc_id real = n->op == QC_OP_QuantizeLinear ? n->inputs[0] : n->outputs, to = t->r->map[real];
+        struct qc_given p;
+        if (parameters_of(&p, t, n, st) && p.count == 1 && !qc_constant_of(t->g, real) && t->r->to->values[to].name &&
+            (n->op == QC_OP_DequantizeLinear || qc_all_uses(&t->uses, real).count == 1))
+            note(t, to, NULL, &p, st);
+        else
+            t->values->literal++;
+    }
 }
 
 bool qc_take_given(struct qc_graph **out, struct qc_given_values *given, const struct qc_graph *g, struct qc_status *st)

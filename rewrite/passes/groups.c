@@ -14,12 +14,6 @@ static bool could_join(const struct qc_node *n)
     return is_unary(n) || n->op == QC_OP_Relu || n->op == QC_OP_Clip || n->op == QC_OP_Abs || n->op == QC_OP_Neg;
 }
 
-static bool joins(const struct qc_graph *g, const struct qc_node *n)
-{
-    if (g->values[n->outputs].type.qparams == QC_REAL) return false;
-    return n->op == QC_OP_Requantize || qc_node_affine(n) == QC_AFFINE_BOUND || is_unary(n);
-}
-
 /* Accumulator -> real -> function -> stored, each with one reader: rounded once. */
 static bool take_function(struct qc_group_info *group, const struct qc_uses *u, qc_id dequantize)
 {
@@ -60,7 +54,9 @@ static void follow(struct qc_group_info *group, const struct qc_uses *u)
             group->breaks_at = reader;
             return;
         }
-        if (!joins(g, n) || group->count == QC_GROUP_NODES) return;
+        if (g->values[n->outputs].type.qparams == QC_REAL || group->count == QC_GROUP_NODES ||
+            (n->op != QC_OP_Requantize && qc_node_affine(n) != QC_AFFINE_BOUND && !is_unary(n)))
+            return;
         group->nodes[group->count++] = next;
         group->result = n->outputs;
     }

@@ -115,14 +115,6 @@ static qc_id add_steps(struct qc_graph *to, qc_id v, const struct qc_port_pixels
     return v;
 }
 
-/* Moves the last axis to `axis`. */
-static qc_id add_channels_first(struct qc_graph *to, qc_id v, int rank, int axis, struct qc_status *st)
-{
-    int64_t order[QC_RANK_MAX];
-    for (int d = 0; d < rank; d++) order[d] = d < axis ? d : d == axis ? rank - 1 : d - 1;
-    return qc_graph_add(to, QC_NODE(QC_OP_Transpose, QC_INPUTS(v), QC_ATTRS(QC_INTS("perm", (size_t)rank, order))), st);
-}
-
 static qc_id port_image(struct porting *x, size_t i, const struct qc_port_pixels *p, int axis, struct qc_status *st)
 {
     struct qc_graph *g = x->r->to;
@@ -140,7 +132,12 @@ static qc_id port_image(struct porting *x, size_t i, const struct qc_port_pixels
     to->pixels = qc_arena_strdup(g->arena, p->text, st);
     to->channels_last = axis != last;
     for (int d = 0; d <= last; d++) to->symbol[d] = copy.symbol[d < axis ? d : d < last ? d + 1 : axis];
-    if (axis != last) v = add_channels_first(g, v, last + 1, axis, st);
+    if (axis != last) {
+        int64_t order[QC_RANK_MAX];
+        for (int d = 0; d <= last; d++) order[d] = d < axis ? d : d == axis ? last : d - 1;
+        v = qc_graph_add(g, QC_NODE(QC_OP_Transpose, QC_INPUTS(v), QC_ATTRS(QC_INTS("perm", (size_t)last + 1, order))),
+                         st);
+    }
     if (exact) {
         to->scale = l.scale;
         to->zero_point = l.zero_point;
@@ -172,22 +169,6 @@ static qc_id port_input(struct porting *x, bool *done, size_t i, const struct qc
     return type->dtype != QC_F32 ? qc_graph_cast(x->r->to, v, type->dtype, st) : v;
 }
 
-/* Copies a node. Makers of integer outputs lose the name, which the integers have. */
-static void port_node(struct porting *x, const struct qc_node *n, const struct levels *of_output, struct qc_status *st)
-{
-    const struct qc_graph *g = x->g;
-    bool makes = false;
-    for (size_t o = 0; o < g->output_count; o++)
-        makes = makes || (of_output[o].dtype != QC_NONE && g->outputs[o].value == n->outputs);
-    if (!makes) {
-        qc_rebuild_node(x->r, n->id, st);
-        return;
-    }
-    const qc_id in = qc_rebuild_value(x->r, n->inputs[0], st);
-    x->r->map[n->outputs] = n->op == QC_OP_Cast ? qc_graph_cast(x->r->to, in, g->values[n->outputs].type.dtype, st)
-                                                : qc_graph_dequantize(x->r->to, in, st);
-}
-
 bool qc_integer_ports(struct qc_graph **out, bool *done, const struct qc_graph *g, const struct qc_port_choice *inputs,
                       const struct qc_port_choice *outputs, struct qc_status *st)
 {
@@ -205,7 +186,18 @@ bool qc_integer_ports(struct qc_graph **out, bool *done, const struct qc_graph *
         of_output[o] = (struct levels){.dtype = QC_NONE};
         if (outputs[o].integer && maker) of_output[o] = levels_of(g, maker->inputs[0], &outputs[o]);
     }
-    QC_EACH_NODE(n, g) port_node(&x, n, of_output, st);
+    QC_EACH_NODE(n, g) { /* Makers of integer outputs lose the name, which the integers have. */
+        bool makes = false;
+        for (size_t o = 0; o < g->output_count; o++)
+            makes = makes || (of_output[o].dtype != QC_NONE && g->outputs[o].value == n->outputs);
+        if (!makes) {
+            qc_rebuild_node(&r, n->id, st);
+            continue;
+        }
+        const qc_id in = qc_rebuild_value(&r, n->inputs[0], st);
+        r.map[n->outputs] = n->op == QC_OP_Cast ? qc_graph_cast(r.to, in, g->values[n->outputs].type.dtype, st)
+                                                : qc_graph_dequantize(r.to, in, st);
+    }
     for (size_t o = 0; o < g->output_count; o++) {
         const qc_id v = g->outputs[o].value;
         const bool integer = of_output[o].dtype != QC_NONE;
@@ -222,22 +214,6 @@ bool qc_integer_ports(struct qc_graph **out, bool *done, const struct qc_graph *
     }
     *out = made;
     return true;
-}
-
-/* Returns the QuantizeLinear with one constant scale that makes an output; NULL: something else does. */
-static const struct qc_node *linear_maker(const struct qc_graph *g, qc_id v)
-{
-    const struct qc_node *n = qc_node_of(g, v);
-    const struct qc_tensor *scale = n && n->op == QC_OP_QuantizeLinear ? qc_constant_of(g, n->inputs[1]) : NULL;
-    return scale && scale->count == 1 && scale->dtype == QC_F32 ? n : NULL;
-}
-
-/* Adds DequantizeLinear with the parameters of the QuantizeLinear that made v. */
-static qc_id read_back(struct qc_rebuild *r, const struct qc_node *linear, qc_id v, struct qc_status *st)
-{
-    qc_id in[3] = {v};
-    for (unsigned i = 1; i < linear->input_count; i++) in[i] = qc_rebuild_value(r, linear->inputs[i], st);
-    return qc_graph_add(r->to, QC_NODE(QC_OP_DequantizeLinear, .inputs = in, .input_count = linear->input_count), st);
 }
 
 bool qc_real_ports(struct qc_graph **out, const struct qc_graph *g, const struct qc_affine *inputs, const bool *outputs,
@@ -257,9 +233,18 @@ bool qc_real_ports(struct qc_graph **out, const struct qc_graph *g, const struct
     }
     QC_EACH_NODE(n, g) qc_rebuild_node(&r, n->id, st);
     for (size_t o = 0; o < g->output_count; o++) {
-        const struct qc_node *maker = outputs[o] ? linear_maker(g, g->outputs[o].value) : NULL;
+        /* An output that a QuantizeLinear with one constant scale makes is read with its parameters. */
+        const struct qc_node *maker = qc_node_of(g, g->outputs[o].value);
+        const struct qc_tensor *scale =
+            outputs[o] && maker && maker->op == QC_OP_QuantizeLinear ? qc_constant_of(g, maker->inputs[1]) : NULL;
         results[o] = qc_rebuild_value(&r, g->outputs[o].value, st);
-        if (maker) results[o] = read_back(&r, maker, results[o], st);
+        if (scale && scale->count == 1 && scale->dtype == QC_F32) {
+            qc_id in[3] = {results[o]};
+            for (unsigned i = 1; i < maker->input_count; i++) in[i] = qc_rebuild_value(&r, maker->inputs[i], st);
+            results[o] =
+                qc_graph_add(r.to, QC_NODE(QC_OP_DequantizeLinear, .inputs = in, .input_count = maker->input_count),
+                             st);
+        }
     }
     return qc_rebuild_finish_with(out, &r, results, st);
 }

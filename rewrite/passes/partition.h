@@ -200,6 +200,12 @@ qc_id qc_partition_stored_as(const struct qc_match *m);
 /* Returns true if the template stores the result as integers, whatever reads it. */
 bool qc_partition_stores(const struct qc_partition *p, const struct qc_match *m);
 
+/* Returns true for a float32 value: only those are observed and get quantizers. */
+static inline bool qc_is_quantizable(const struct qc_graph *g, qc_id v)
+{
+    return v && g->values[v].type.dtype == QC_F32;
+}
+
 /* Returns true for the first form, in which the result is a clamp of that value and covers it. In the second form both
    determine the range, together with constants stored with the same qparams. */
 bool qc_partition_covers(const struct qc_match *m);

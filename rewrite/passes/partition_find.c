@@ -45,47 +45,6 @@ static void partition_drop(struct qc_partition *p, qc_id node)
     p->matches.count--;
 }
 
-/* Drops patterns that quantize a table alone if their result is stored: the table is then stored too, and no float op
-   reads it. p->requested has the values that patterns quantize. */
-static bool tables_drop_stored(struct qc_partition *p, const struct qc_rules *rules, struct qc_status *st)
-{
-    const struct qc_graph *g = p->graph;
-    bool *stored = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
-    if (!stored) return false;
-    memcpy(stored, p->requested, g->value_count + 1);
-    QC_EACH_NODE_BACK(n, g) {
-        if (p->matches.at[n->id] && stored[n->outputs] && qc_types_is_table(p, p->matches.at[n->id]))
-            partition_drop(p, n->id);
-        if (p->matches.at[n->id] || qc_rules_behaviour(rules, g, n) != QC_AFFINE_KEEP) continue;
-        for (unsigned k = 0; k < n->output_count; k++) stored[n->inputs[0]] |= stored[n->outputs + k];
-    }
-    return true;
-}
-
-/* Least number of elements of a table that the report mentions. */
-enum { LARGE = 4096 };
-
-/* Notes in p->reason why tables stay in float, and their size. */
-static bool tables_note_float(struct qc_partition *p, struct qc_status *st)
-{
-    const struct qc_graph *g = p->graph;
-    bool *stored = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st); /* by class */
-    if (!stored) return false;
-    for (qc_id v = 1; v <= g->value_count; v++) stored[p->class_of[v]] |= p->requested[v];
-    QC_EACH_NODE(n, g) {
-        const struct qc_tensor *t = n->op == QC_OP_Gather ? qc_constant_of(g, n->inputs[0]) : NULL;
-        if (!t || t->dtype != QC_F32 || t->count < LARGE || p->matches.at[n->id] || stored[p->class_of[n->outputs]])
-            continue;
-        p->reason[n->id] =
-            qc_arena_printf(p->arena, st, "%s; its table takes %.2f MB",
-                            p->reason[n->id]
-                                ? p->reason[n->id]
-                                : "tables of sines, and of rows shorter than 16 elements, are not quantized",
-                            (double)t->bytes / 1e6);
-    }
-    return st->code == QC_OK;
-}
-
 struct finder {
     struct qc_partition *p;
     bool *skip_used, *island;          /* island: [node_count + 1], inside an island */
@@ -129,14 +88,6 @@ static void check_real(void *user, qc_id v)
     if (constant && !constant->count) c->empty = true;
 }
 
-static bool is_kept(const struct qc_partition_options *o, const struct qc_node *n)
-{
-    bool kept = false;
-    for (size_t i = 0; n->name && !kept && i < o->kept_count; i++)
-        kept = strncmp(n->name, o->kept[i], strlen(o->kept[i])) == 0;
-    return kept;
-}
-
 static bool accept(void *user, const struct qc_match *m)
 {
     struct finder *f = user;
@@ -150,11 +101,15 @@ static bool accept(void *user, const struct qc_match *m)
             f->skipped_join[m->nodes[0]] = m->rule->joins && asked;
             return false;
         }
-    for (unsigned i = 0; i < m->node_count; i++)
-        if (is_kept(&p->options, &g->nodes[m->nodes[i]])) {
-            p->reason[m->nodes[0]] = "as in the model, whose weights have few bits; --weight-type replaces them";
-            return false;
-        }
+    for (unsigned i = 0; i < m->node_count; i++) {
+        const char *name = g->nodes[m->nodes[i]].name, *const *kept = p->options.kept;
+        bool is_kept = false;
+        for (size_t k = 0; name && k < p->options.kept_count; k++)
+            is_kept = is_kept || strncmp(name, kept[k], strlen(kept[k])) == 0;
+        if (!is_kept) continue;
+        p->reason[m->nodes[0]] = "as in the model, whose weights have few bits; --weight-type replaces them";
+        return false;
+    }
     if (!qc_partition_chooses(&p->options, g, m)) {
         p->reason[m->nodes[0]] = "left in float by --only";
         return false;
@@ -198,11 +153,6 @@ static bool find_islands(struct finder *f, const struct qc_rules *rules, struct 
         }
     }
     return st->code == QC_OK;
-}
-
-static bool is_quantizable(const struct qc_graph *g, qc_id v)
-{
-    return v && g->values[v].type.dtype == QC_F32;
 }
 
 /* Returns the capture that is quantized to qparams of this name, or 0. */
@@ -264,7 +214,7 @@ static bool find_caches(struct qc_partition *p, const struct qc_uses *uses, stru
     struct qc_cache c;
     if (p->options.cache == QC_NONE) return true;
     for (size_t i = 0; i < g->input_count; i++) {
-        if (!is_quantizable(g, g->inputs[i].value) || !qc_cache_of(&c, uses, g->inputs[i].value) ||
+        if (!qc_is_quantizable(g, g->inputs[i].value) || !qc_cache_of(&c, uses, g->inputs[i].value) ||
             !uses->output_count[c.joins->outputs])
             continue;
         p->cached[c.joins->outputs] = 2 + qc_cache_heads(g, &c);
@@ -288,8 +238,8 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
         if (stored_as && !qc_partition_covers(p->matches.at[n->id]))
             unite_constants(p, p->matches.at[n->id], p->matches.at[n->id]->rule->give, uses);
         enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
-        if (!p->matches.live[n->id] || p->matches.at[n->id] || b == QC_AFFINE_NONE || !is_quantizable(g, n->outputs) ||
-            p->cached[n->outputs])
+        if (!p->matches.live[n->id] || p->matches.at[n->id] || b == QC_AFFINE_NONE ||
+            !qc_is_quantizable(g, n->outputs) || p->cached[n->outputs])
             continue;
         if (apart[n->id] && !p->options.one_scale_joins) {
             p->reason[n->id] = n->op == QC_OP_Pad ? "pads with a number that only float ops read"
@@ -298,25 +248,13 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
         }
         unsigned inputs = b == QC_AFFINE_JOIN ? n->input_count : 1;
         for (unsigned i = 0; i < inputs; i++) {
-            if (!is_quantizable(g, n->inputs[i])) continue;
+            if (!qc_is_quantizable(g, n->inputs[i])) continue;
             if (b != QC_AFFINE_KEEP && qc_all_uses(uses, n->inputs[i]).count != 1) continue;
             for (unsigned k = 0; k < n->output_count; k++) join_quantizers(p, n->inputs[i], n->outputs + k);
         }
     }
     for (qc_id v = 1; v <= g->value_count; v++) p->class_of[v] = qc_union_root(p->class_of, v);
     return true;
-}
-
-/* If the only user of a value is a clamp of its class, returns the clamp's result, which is quantized instead. */
-static qc_id past_bounds(const struct qc_partition *p, const struct qc_uses *uses, qc_id v)
-{
-    const struct qc_graph *g = p->graph;
-    for (;;) {
-        const qc_id user = qc_only_reader(uses, v);
-        if (!user || p->matches.at[user] || qc_node_affine(&g->nodes[user]) != QC_AFFINE_BOUND) return v;
-        if (p->class_of[g->nodes[user].outputs] != p->class_of[v]) return v;
-        v = g->nodes[user].outputs;
-    }
 }
 
 static void request(void *user, qc_id v)
@@ -350,12 +288,6 @@ bool qc_partition_stores(const struct qc_partition *p, const struct qc_match *m)
     return stores_result(p, m) || (m->rule->give->op == QC_OP_Dequantize && !m->rule->give->qparams.product);
 }
 
-/* Returns true if the template ends in a float op and does not store the result. */
-static bool leaves_real(const struct qc_partition *p, const struct qc_match *m)
-{
-    return m->rule->give->op != QC_OP_Dequantize && !stores_result(p, m);
-}
-
 /* In topological order, drops patterns that only join quantized values if a data input is not quantized. */
 static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rules, struct qc_status *st)
 {
@@ -366,7 +298,15 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
     for (qc_id id = 1; id <= g->node_count; id++)
         if (p->matches.at[id] && !p->matches.at[id]->rule->joins && !p->weights_only[id])
             each_quantized(p->matches.at[id]->rule->give, p->matches.at[id], request, p);
-    if (!tables_drop_stored(p, rules, st)) return false;
+    /* Drop patterns that quantize a table alone if their result is stored: the table is then stored too, and no float
+       op reads it. */
+    memcpy(quantized, p->requested, g->value_count + 1);
+    QC_EACH_NODE_BACK(n, g) {
+        if (p->matches.at[n->id] && quantized[n->outputs] && qc_types_is_table(p, p->matches.at[n->id]))
+            partition_drop(p, n->id);
+        if (p->matches.at[n->id] || qc_rules_behaviour(rules, g, n) != QC_AFFINE_KEEP) continue;
+        for (unsigned k = 0; k < n->output_count; k++) quantized[n->inputs[0]] |= quantized[n->outputs + k];
+    }
     memcpy(quantized, p->requested, g->value_count + 1);
     QC_EACH_NODE(n, g) {
         struct qc_match *m = p->matches.at[n->id];
@@ -392,35 +332,9 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
                 stored && stored + constants == inputs; /* ops on constants alone (an embedding) do not quantize more */
         }
         for (unsigned k = 0; k < n->output_count; k++)
-            if (passes || (m && !leaves_real(p, m))) quantized[n->outputs + k] = true;
+            if (passes || (m && (m->rule->give->op == QC_OP_Dequantize || stores_result(p, m))))
+                quantized[n->outputs + k] = true;
     }
-    return true;
-}
-
-static bool is_stored(const struct qc_partition_options *o, const char *port)
-{
-    bool found = false;
-    for (size_t i = 0; i < o->stored_count; i++) found = found || strcmp(o->stored[i], port) == 0;
-    return found;
-}
-
-/* Returns true if the tables of times (rewrite/passes/operator_times.h) are of the target. */
-static bool has_times(const struct qc_rules *rules, const struct qc_partition_options *o)
-{
-    bool ort = false;
-    for (unsigned i = 0; i < rules->target_count; i++) ort = ort || strcmp(rules->targets[i], "ort") == 0;
-    return ort && !o->target->openvino && !o->simulates_hardware;
-}
-
-/* Sets *out to the graph with the shapes of the options. It borrows all but its values, which are from p->arena. */
-static bool size_graph(struct qc_graph *out, const struct qc_partition *p, struct qc_status *st)
-{
-    const struct qc_shape *shapes = p->options.shapes;
-    *out = *p->graph;
-    if (!shapes) return true;
-    if (!(out->values = qc_arena_dup(p->arena, out->values, out->value_count + 1, sizeof *out->values, st)))
-        return false;
-    for (qc_id v = 1; v <= out->value_count; v++) out->values[v].type.shape = shapes[v];
     return true;
 }
 
@@ -428,12 +342,19 @@ static bool size_graph(struct qc_graph *out, const struct qc_partition *p, struc
 static bool place(struct finder *f, const struct qc_rules *rules, const struct qc_uses *uses, struct qc_status *st)
 {
     struct qc_partition *p = f->p;
+    const struct qc_partition_options *o = &p->options;
     const bool *real = NULL, *fixed = NULL;
-    if (!has_times(rules, &p->options)) return true;
+    bool ort = false; /* The tables of times (rewrite/passes/operator_times.h) are of this target. */
+    for (unsigned i = 0; i < rules->target_count; i++) ort = ort || strcmp(rules->targets[i], "ort") == 0;
+    if (!ort || o->target->openvino || o->simulates_hardware) return true;
     if (!qc_costs_find_fixed(&fixed, p, st) || !fixed) return st->code == QC_OK;
-    struct qc_graph sized;
+    struct qc_graph sized = *p->graph; /* with the shapes of the options; it borrows all but its values */
     struct qc_uses uses_of_sized = *uses;
-    if (!find_classes(p, rules, uses, st) || !size_graph(&sized, p, st)) return false;
+    if (!find_classes(p, rules, uses, st)) return false;
+    if (o->shapes &&
+        !(sized.values = qc_arena_dup(p->arena, sized.values, sized.value_count + 1, sizeof *sized.values, st)))
+        return false;
+    for (qc_id v = 1; o->shapes && v <= sized.value_count; v++) sized.values[v].type.shape = o->shapes[v];
     uses_of_sized.graph = &sized;
     if (!qc_place_by_time(&real, p, fixed, &uses_of_sized, st)) return false;
     const char *reason =
@@ -508,19 +429,33 @@ static void find_requests(struct qc_partition *p, const struct qc_uses *uses)
         const struct qc_match *m = p->matches.at[id];
         if (!m || p->weights_only[id]) continue;
         each_quantized(m->rule->give, m, request, p);
-        if (stores_result(p, m)) p->requested[past_bounds(p, uses, m->root)] = true;
+        if (!stores_result(p, m)) continue;
+        /* If the only user of a value is a clamp of its class, the clamp's result is quantized instead. */
+        qc_id v = m->root;
+        for (qc_id user; (user = qc_only_reader(uses, v)) && !p->matches.at[user] &&
+                         qc_node_affine(&g->nodes[user]) == QC_AFFINE_BOUND &&
+                         p->class_of[g->nodes[user].outputs] == p->class_of[v];)
+            v = g->nodes[user].outputs;
+        p->requested[v] = true;
     }
     for (qc_id v = 1; v <= g->value_count; v++)
         if (qc_given_of_value(p->options.given, g, v)) request(p, v);
     for (size_t i = 0; i < g->input_count + g->output_count; i++) {
         const struct qc_port *port = i < g->input_count ? &g->inputs[i] : &g->outputs[i - g->input_count];
-        if (g->values[port->value].type.dtype == QC_F32 && is_stored(&p->options, port->name)) request(p, port->value);
+        bool stored = false;
+        for (size_t k = 0; k < p->options.stored_count; k++)
+            stored = stored || strcmp(p->options.stored[k], port->name) == 0;
+        if (stored && g->values[port->value].type.dtype == QC_F32) request(p, port->value);
     }
 }
 
-/* Warns if --skip names an operator whose inputs and result are stored for the operators around it: the file has it
-   between the same DequantizeLinear and QuantizeLinear as without the option. */
-static bool warn_of_joins(struct finder *f, struct qc_status *st)
+/* Least number of elements of a table that the report mentions. */
+enum { LARGE = 4096 };
+
+/* Notes in p->reason why tables stay in float, and their size. Warns if --skip names an operator whose inputs and
+   result are stored for the operators around it: the file has it between the same DequantizeLinear and QuantizeLinear
+   as without the option. */
+static bool note_stored(struct finder *f, struct qc_status *st)
 {
     struct qc_partition *p = f->p;
     const struct qc_graph *g = p->graph;
@@ -529,17 +464,28 @@ static bool warn_of_joins(struct finder *f, struct qc_status *st)
     if (!stored) return false;
     for (qc_id v = 1; v <= g->value_count; v++) stored[p->class_of[v]] |= p->requested[v];
     QC_EACH_NODE(n, g) {
-        bool all = f->skipped_join[n->id] && !p->matches.at[n->id] && stored[p->class_of[n->outputs]];
+        if (p->matches.at[n->id]) continue;
+        const struct qc_tensor *t = n->op == QC_OP_Gather ? qc_constant_of(g, n->inputs[0]) : NULL;
+        bool all = stored[p->class_of[n->outputs]];
+        if (t && t->dtype == QC_F32 && t->count >= LARGE && !all)
+            p->reason[n->id] =
+                qc_arena_printf(p->arena, st, "%s; its table takes %.2f MB",
+                                p->reason[n->id]
+                                    ? p->reason[n->id]
+                                    : "tables of sines, and of rows shorter than 16 elements, are not quantized",
+                                (double)t->bytes / 1e6);
+        all = all && f->skipped_join[n->id];
         for (unsigned i = 0; all && i < n->input_count; i++)
-            all = !is_quantizable(g, n->inputs[i]) || qc_constant_of(g, n->inputs[i]) ||
+            all = !qc_is_quantizable(g, n->inputs[i]) || qc_constant_of(g, n->inputs[i]) ||
                   stored[p->class_of[n->inputs[i]]];
-        if (all && !qc_lines_add(&p->warnings, p->arena, st,
-                                 "--skip does not change how '%s' (%s) is computed: the operators around it store its "
-                                 "input and its result; --skip them too",
-                                 qc_node_label(label, g, n), qc_op_info(n->op)->name))
-            return false;
+        if (all)
+            qc_lines_add(
+                &p->warnings, p->arena, st,
+                "--skip does not change how '%s' (%s) is computed: the operators around it store its input and "
+                "its result; --skip them too",
+                qc_node_label(label, g, n), qc_op_info(n->op)->name);
     }
-    return true;
+    return st->code == QC_OK;
 }
 
 static bool same_clause(const struct qc_scheme_clause *a, const struct qc_scheme_clause *b)
@@ -556,15 +502,6 @@ static const char *source_text(struct qc_partition *p, const struct qc_scheme_so
                    : qc_arena_printf(p->arena, st, "pattern '%s'", s->rule->name);
 }
 
-static bool warn(struct qc_partition *p, const struct qc_scheme_source *first, const struct qc_scheme_source *other,
-                 qc_id v, struct qc_status *st)
-{
-    const char *one = source_text(p, first, st), *two = source_text(p, other, st);
-    return one && two &&
-           qc_lines_add(&p->warnings, p->arena, st, "'%s': %s and %s want different schemes; that of %s holds",
-                        QC_VALUE_LABEL(p->graph, v), one, two, one);
-}
-
 static bool set_scheme(struct qc_partition *p, const struct qc_scheme_source *source, qc_id v, bool weight,
                        struct qc_status *st)
 {
@@ -573,7 +510,11 @@ static bool set_scheme(struct qc_partition *p, const struct qc_scheme_source *so
     if (clause->dtype == QC_NONE && !clause->symmetry_given && !clause->restricted_given && !clause->per_channel_given)
         return true;
     if (!*known) *known = source;
-    return same_clause(weight ? &(*known)->weight : &(*known)->activation, clause) || warn(p, *known, source, v, st);
+    if (same_clause(weight ? &(*known)->weight : &(*known)->activation, clause)) return true;
+    const char *one = source_text(p, *known, st), *two = source_text(p, source, st);
+    return one && two &&
+           qc_lines_add(&p->warnings, p->arena, st, "'%s': %s and %s want different schemes; that of %s holds",
+                        QC_VALUE_LABEL(p->graph, v), one, two, one);
 }
 
 /* Sets the schemes of the captures that the template quantizes; weights have channels. */
@@ -590,22 +531,18 @@ static bool set_schemes(struct qc_partition *p, const struct qc_expr *e, const s
     return true;
 }
 
-/* Returns true if the pattern itself gives the result a quantizer. */
-static bool makes_quantizer(const struct qc_partition *p, const struct qc_match *m)
-{
-    const struct qc_expr *inner = m->rule->give->args[0];
-    return stores_result(p, m) || (inner->kind == QC_EXPR_OP &&
-                                   (inner->op == QC_OP_Quantize || qc_op_info(inner->op)->affine == QC_AFFINE_MERGE));
-}
-
 static bool find_schemes(struct qc_partition *p, struct qc_status *st)
 {
     for (qc_id id = 1; id <= p->graph->node_count; id++) {
         const struct qc_match *m = p->matches.at[id];
         if (!m) continue;
         const struct qc_scheme_source *source = qc_scheme_source_of(p, m, st);
+        const struct qc_expr *inner = m->rule->give->args[0];
+        const bool makes_quantizer = /* of the result */
+            stores_result(p, m) || (inner->kind == QC_EXPR_OP &&
+                                    (inner->op == QC_OP_Quantize || qc_op_info(inner->op)->affine == QC_AFFINE_MERGE));
         if (!source || !set_schemes(p, m->rule->give, m, source, st) ||
-            (makes_quantizer(p, m) && !set_scheme(p, source, m->root, false, st)))
+            (makes_quantizer && !set_scheme(p, source, m->root, false, st)))
             return false;
     }
     return true;
@@ -675,8 +612,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     if (ok) qc_types_keep_shared(p, &uses);
     ok = ok && find_classes(p, rules, &uses, st);
     if (ok) find_requests(p, &uses);
-    ok = ok && tables_note_float(p, st) && warn_of_joins(&f, st) && find_schemes(p, st) &&
-         qc_partition_channels(p, rules, st);
+    ok = ok && note_stored(&f, st) && find_schemes(p, st) && qc_partition_channels(p, rules, st);
     return QC_HAND_OVER(ok, out, p, qc_partition_free);
 }
 

@@ -25,14 +25,6 @@ static qc_id value_in(const struct qc_graph *g, const struct qc_graph *model, qc
     return name ? qc_graph_find_value(g, name) : 0;
 }
 
-/* Returns true if the node's inputs, except constants, are values of g: no rule has joined their makers to it. */
-static bool stands_alone(const struct qc_graph *g, const struct qc_graph *model, const struct qc_node *n)
-{
-    for (unsigned i = 0; i < n->input_count; i++)
-        if (n->inputs[i] && !qc_is_constant(model, n->inputs[i]) && !value_in(g, model, n->inputs[i])) return false;
-    return true;
-}
-
 /* Returns the node of g that computes a node of the model and, if *joined, others behind it; NULL if it is not known.
  */
 static const struct qc_node *stand_in(bool *joined, const struct qc_graph *g, const struct qc_uses *uses,
@@ -48,12 +40,6 @@ static const struct qc_node *stand_in(bool *joined, const struct qc_graph *g, co
         found = value_in(g, uses->graph, v);
     }
     return found ? qc_node_of(g, found) : NULL;
-}
-
-static void note_op(struct qc_model_ops *to, const struct qc_graph *g, const struct qc_node *n, const char *op)
-{
-    const char *name = n->name && *n->name ? n->name : g->values[n->outputs].name;
-    if (name) to->of[to->count++] = (struct qc_model_op){.name = name, .op = op};
 }
 
 bool qc_model_ops_of(const struct qc_model_ops **out, const struct qc_graph *model, const struct qc_graph *g,
@@ -72,7 +58,14 @@ bool qc_model_ops_of(const struct qc_model_ops **out, const struct qc_graph *mod
         const struct qc_node *now = stand_in(&joined, g, &uses, n);
         if (!now || now->op == n->op) continue;
         product = product && qc_op_info(now->op)->affine == QC_AFFINE_PRODUCT;
-        if (joined ? product : stands_alone(g, model, n)) note_op(ops, g, now, qc_op_info(n->op)->name);
+        /* Its inputs, except constants, are values of g: no rule has joined their makers to it. */
+        bool alone = true;
+        for (unsigned i = 0; i < n->input_count; i++)
+            alone = alone && (!n->inputs[i] || qc_is_constant(model, n->inputs[i]) || value_in(g, model, n->inputs[i]));
+        if (joined ? product : alone) {
+            const char *name = now->name && *now->name ? now->name : g->values[now->outputs].name;
+            if (name) ops->of[ops->count++] = (struct qc_model_op){.name = name, .op = qc_op_info(n->op)->name};
+        }
     }
     for (size_t i = 0; i < model->call_count; i++)
         if (model->calls[i].op)
@@ -131,16 +124,6 @@ bool qc_node_is_of_call(const struct qc_graph *g, const struct qc_node *n)
     return false;
 }
 
-/* Returns true if the glob matches the operator of the file that this node is a part of. */
-static bool whole_fits(const char *s, const struct qc_partition_options *o, const struct qc_graph *g,
-                       const struct qc_node *n)
-{
-    char label[QC_LABEL];
-    const char *whole = name_of_whole(label, n);
-    if (!whole || fnmatch(s, whole, 0) != 0) return false;
-    return (o->model && stands_for(o->model, NULL, whole)) || qc_node_is_of_call(g, n);
-}
-
 static bool is_named(const char *s, const struct qc_graph *g, const struct qc_node *n)
 {
     const char *result = g->values[n->outputs].name;
@@ -150,7 +133,11 @@ static bool is_named(const char *s, const struct qc_graph *g, const struct qc_no
 bool qc_node_fits(const char *s, const struct qc_partition_options *o, const struct qc_graph *g,
                   const struct qc_node *n)
 {
-    return is_op(s, o, g, n) || is_named(s, g, n) || whole_fits(s, o, g, n);
+    char label[QC_LABEL];
+    if (is_op(s, o, g, n) || is_named(s, g, n)) return true;
+    const char *whole = name_of_whole(label, n); /* the operator of the file that this node is a part of */
+    return whole && fnmatch(s, whole, 0) == 0 &&
+           ((o->model && stands_for(o->model, NULL, whole)) || qc_node_is_of_call(g, n));
 }
 
 const char *qc_glob_of_name(const char *name, struct qc_arena *a, struct qc_status *st)
@@ -196,18 +183,6 @@ static bool unknown(const char *option, const char *given, const char *what, con
     return qc_fail(st, QC_USAGE, "--%s %s: %s%s; %s", option, given, what, QC_MEANT("", meant), see);
 }
 
-static bool unknown_pattern(const struct qc_partition *p, const struct qc_rules *rules, const char *given,
-                            struct qc_status *st)
-{
-    const char **names = QC_NEW_ARRAY(p->arena, const char *, rules->count + QC_OP_COUNT, st);
-    size_t count = 0;
-    for (size_t k = 0; names && k < rules->count; k++)
-        names[count++] = rules->rules[k].kind == QC_RULE_PATTERN ? rules->rules[k].name : NULL;
-    for (int op = 1; names && op < QC_OP_COUNT; op++) names[count++] = qc_op_info((enum qc_op)op)->name;
-    return names &&
-           unknown("only", given, "there is no such pattern or operator", names, count, "see 'qcalib list rules'", st);
-}
-
 /* Fails if the name is that of a node of the model that --skip cannot name: it is a part of another one, or it has no
    form of its own in integers. */
 static bool check_model_node(const struct qc_partition *p, const struct qc_rules *rules, const char *given,
@@ -239,47 +214,39 @@ static bool check_model_node(const struct qc_partition *p, const struct qc_rules
     return true;
 }
 
-static bool unknown_node(const struct qc_partition *p, const struct qc_rules *rules, const char *given,
-                         struct qc_status *st)
-{
-    const struct qc_graph *g = p->graph;
-    const char **names = QC_NEW_ARRAY(p->arena, const char *, 3 * g->node_count, st);
-    size_t count = 0;
-    for (qc_id id = 1; names && id <= g->node_count; id++) {
-        names[count++] = g->nodes[id].name;
-        names[count++] = g->values[g->nodes[id].outputs].name;
-        names[count++] = qc_op_info(g->nodes[id].op)->name;
-    }
-    return names && check_model_node(p, rules, given, st) &&
-           unknown("skip", given, "no quantizable node of that name, op or glob", names, count,
-                   "'qcalib inspect -v MODEL' lists them", st);
-}
-
-/* Returns true if --skip keeps an op out of a table; alone, no pattern may match it. */
-static bool skips_step(const struct qc_partition *p, const struct qc_rules *rules, const char *glob)
-{
-    const struct qc_graph *g = p->graph;
-    for (qc_id id = 1; id <= g->node_count; id++)
-        if (qc_node_fits(glob, &p->options, g, &g->nodes[id]) && qc_rules_in_table(rules, g, &g->nodes[id]))
-            return true;
-    return false;
-}
-
-static bool is_known(const struct qc_rules *rules, const char *only)
-{
-    for (size_t k = 0; k < rules->count; k++)
-        if (rules->rules[k].kind == QC_RULE_PATTERN && strcmp(rules->rules[k].name, only) == 0) return true;
-    return qc_op_from_name(only) != QC_OP_INVALID;
-}
-
 bool qc_partition_check_names(const struct qc_partition *p, const struct qc_rules *rules, const bool *skip_used,
                               const struct qc_types_used *types_used, struct qc_status *st)
 {
     const struct qc_partition_options *o = &p->options;
-    for (size_t i = 0; i < o->only_count; i++)
-        if (!is_known(rules, o->only[i])) return unknown_pattern(p, rules, o->only[i], st);
+    const struct qc_graph *g = p->graph;
+    const char **names = QC_NEW_ARRAY(p->arena, const char *, rules->count + QC_OP_COUNT + 3 * g->node_count, st);
+    size_t count = 0;
+    if (!names) return false;
+    for (size_t k = 0; k < rules->count; k++)
+        if (rules->rules[k].kind == QC_RULE_PATTERN) names[count++] = rules->rules[k].name;
+    for (int op = 1; op < QC_OP_COUNT; op++) names[count++] = qc_op_info((enum qc_op)op)->name;
+    for (size_t i = 0; i < o->only_count; i++) {
+        bool known = false;
+        for (size_t k = 0; k < count; k++) known = known || strcmp(names[k], o->only[i]) == 0;
+        if (!known)
+            return unknown("only", o->only[i], "there is no such pattern or operator", names, count,
+                           "see 'qcalib list rules'", st);
+    }
     if (o->part) return true;
-    for (size_t i = 0; i < o->skip_count; i++)
-        if (!skip_used[i] && !skips_step(p, rules, o->skip[i])) return unknown_node(p, rules, o->skip[i], st);
+    for (size_t i = 0; i < o->skip_count; i++) {
+        bool skips_step = skip_used[i]; /* keeps an op out of a table; alone, no pattern may match it */
+        for (qc_id id = 1; !skips_step && id <= g->node_count; id++)
+            skips_step = qc_node_fits(o->skip[i], o, g, &g->nodes[id]) && qc_rules_in_table(rules, g, &g->nodes[id]);
+        if (skips_step) continue;
+        if (!check_model_node(p, rules, o->skip[i], st)) return false;
+        count = 0;
+        QC_EACH_NODE(n, g) {
+            names[count++] = n->name;
+            names[count++] = g->values[n->outputs].name;
+            names[count++] = qc_op_info(n->op)->name;
+        }
+        return unknown("skip", o->skip[i], "no quantizable node of that name, op or glob", names, count,
+                       "'qcalib inspect -v MODEL' lists them", st);
+    }
     return qc_types_check(o, types_used, st);
 }

@@ -134,16 +134,6 @@ static struct weight weight_input(const struct qc_partition *p, const struct qc_
     return none;
 }
 
-#define AS_IT_COMES "its input is quantized at run time"
-
-static const char *why_weights_only(bool dynamic)
-{
-    return dynamic ? "computed in float from quantized weights" /* no faster integer op exists */
-                   : "only the weights are quantized (--activation-type none)";
-}
-
-#define IN_BLOCKS "computed in float32, from values in blocks"
-
 /* Notes that the weights alone of a node are quantized, and what becomes of its input. */
 static void note_input(struct qc_partition *p, const struct qc_match *m, qc_id node, bool dynamic)
 {
@@ -151,9 +141,11 @@ static void note_input(struct qc_partition *p, const struct qc_match *m, qc_id n
     int64_t length;
     p->dynamic[node] = dynamic;
     p->input_format[node] = format && qc_input_axis(&length, p->graph, &p->graph->nodes[node]) ? format : NULL;
-    p->reason[node] = dynamic                 ? AS_IT_COMES
-                      : p->input_format[node] ? IN_BLOCKS
-                                              : why_weights_only(is_dynamic(p, m) || format);
+    p->reason[node] = dynamic                 ? "its input is quantized at run time"
+                      : p->input_format[node] ? "computed in float32, from values in blocks"
+                      : is_dynamic(p, m) || format
+                          ? "computed in float from quantized weights" /* no faster integer op exists */
+                          : "only the weights are quantized (--activation-type none)";
 }
 
 /* Returns the number of weights that the template quantizes. A single one is rounded without the template (weight_of),
@@ -245,30 +237,6 @@ static void note_weight(struct qc_partition *p, const struct qc_match *m, struct
     }
 }
 
-/* With --weight-block: returns true for the weight of a convolution with fewer elements per output than a block.
-   Depthwise and first convolutions have a few percent of the weights but lose more than all others, because the errors
-   of nine taps do not cancel. */
-static bool is_short(const struct qc_partition *p, const struct qc_match *m)
-{
-    const qc_id v = weight_input(p, m, m->rule->give, NULL).value;
-    const struct qc_tensor *t = v ? qc_constant_of(p->graph, v) : NULL;
-    bool conv = false;
-    for (unsigned k = 0; k < m->node_count; k++) conv = conv || p->graph->nodes[m->nodes[k]].op == QC_OP_Conv;
-    return conv && t && t->shape.rank > 2 && t->shape.dim[0] > 0 &&
-           (int64_t)t->count / t->shape.dim[0] < p->options.weight_block;
-}
-
-/* Returns the number of weights of a recurrent op. */
-static size_t recurrent_weights(const struct qc_graph *g, const struct qc_node *n)
-{
-    size_t count = 0;
-    for (unsigned i = QC_RECURRENT_W; qc_is_recurrent(n->op) && i <= QC_RECURRENT_R; i++) {
-        const struct qc_tensor *t = qc_constant_of(g, n->inputs[i]);
-        count += t ? t->count : 0;
-    }
-    return count;
-}
-
 bool qc_types_find_slight(struct qc_partition *p, struct qc_status *st)
 {
     const struct qc_graph *g = p->graph;
@@ -277,7 +245,8 @@ bool qc_types_find_slight(struct qc_partition *p, struct qc_status *st)
     size_t *sizes = QC_NEW_ARRAY(p->arena, size_t, g->node_count + 1, st);
     if (!sizes) return false;
     QC_EACH_NODE(n, g) {
-        all += recurrent_weights(g, n);
+        for (unsigned i = QC_RECURRENT_W; qc_is_recurrent(n->op) && i <= QC_RECURRENT_R; i++)
+            all += qc_constant_of(g, n->inputs[i]) ? qc_constant_of(g, n->inputs[i])->count : 0;
         const struct qc_tensor *t =
             qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT ? qc_constant_of(g, n->inputs[1]) : NULL;
         if (!t || t->shape.rank < 2) continue;
@@ -304,39 +273,18 @@ bool qc_types_small_floats(const struct qc_partition *p, const struct qc_match *
     return qc_is_small_float(template_type(p, m, false, NULL));
 }
 
-/* Returns true for the weight of a product among the smallest, which are a small part of the file. A layer adds as much
-   error to the output as one a hundred times its size. */
-static bool is_slight(const struct qc_partition *p, const struct qc_match *m)
-{
-    const qc_id v = weight_input(p, m, m->rule->give, NULL).value;
-    const struct qc_tensor *t = v ? qc_constant_of(p->graph, v) : NULL;
-    return is_product_op(p, m) && t && t->count <= p->slight;
-}
-
-static bool is_slight_table(const struct qc_partition *p, const struct qc_match *m)
-{
-    const qc_id v = weight_input(p, m, m->rule->give, NULL).value;
-    const struct qc_tensor *t = v ? qc_constant_of(p->graph, v) : NULL;
-    return p->options.weight_block && t && t->count <= p->slight_table;
-}
-
-static bool is_named(const struct qc_partition *p, const struct qc_node *n)
-{
-    for (size_t i = 0; i < p->options.weight_type_count; i++)
-        if (qc_node_fits(p->options.weight_types[i].glob, &p->options, p->graph, n)) return true;
-    return false;
-}
-
-/* Returns true for the weight of a product that is also a table whose rows are gathered, in the type of tables. Both
+/* Returns true for a weight of a product that is also a table whose rows are gathered, in the type of tables. Both
    are stored once if their types are the same. */
-static bool is_tied(const struct qc_partition *p, const struct qc_match *m)
+static bool is_tied(const struct qc_partition *p, const struct qc_match *m, const struct qc_tensor *t)
 {
-    const struct qc_graph *g = p->graph;
-    const qc_id v = weight_input(p, m, m->rule->give, NULL).value;
-    const struct qc_tensor *t = v ? qc_constant_of(g, v) : NULL;
-    if (!t || !p->options.target->onnxruntime || !is_product_op(p, m)) return false;
-    for (qc_id id = 0; (id = qc_next_tied_table(g, t, id));)
-        if (!is_named(p, &g->nodes[id])) return true;
+    const struct qc_partition_options *o = &p->options;
+    if (!o->target->onnxruntime || !is_product_op(p, m)) return false;
+    for (qc_id id = 0; (id = qc_next_tied_table(p->graph, t, id));) {
+        bool named = false;
+        for (size_t i = 0; i < o->weight_type_count; i++)
+            named = named || qc_node_fits(o->weight_types[i].glob, o, p->graph, &p->graph->nodes[id]);
+        if (!named) return true;
+    }
     return false;
 }
 
@@ -349,13 +297,25 @@ static const struct qc_type_choice *widened_type(const struct qc_partition *p, c
 {
     static const struct qc_type_choice of[2][2] = {{{.dtype = QC_U8}, {.dtype = QC_I8}},
                                                    {{.dtype = QC_U16}, {.dtype = QC_I16}}};
-    const struct qc_dtype_info *t = qc_dtype_info(p->options.weight.dtype);
-    const bool table = qc_types_is_table(p, m), few = t->bits < 8;
-    if (m->rule->weight.dtype != QC_NONE || !t->bits || t->bits > 8) return NULL;
-    if (qc_is_small_float(p->options.weight.dtype) && !few && table) return &of[is_slight_table(p, m)][1];
-    if (few ? !table && !is_short(p, m) && !is_slight(p, m) && !is_tied(p, m) : !table || !is_slight_table(p, m))
-        return NULL;
-    return &of[!few][t->is_signed];
+    const struct qc_dtype_info *info = qc_dtype_info(p->options.weight.dtype);
+    const qc_id v = weight_input(p, m, m->rule->give, NULL).value;
+    const struct qc_tensor *t = v ? qc_constant_of(p->graph, v) : NULL;
+    const int64_t block = p->options.weight_block;
+    const bool table = qc_types_is_table(p, m), few = info->bits < 8,
+               slight_table = block && t && t->count <= p->slight_table;
+    if (m->rule->weight.dtype != QC_NONE || !info->bits || info->bits > 8) return NULL;
+    if (qc_is_small_float(p->options.weight.dtype) && !few && table) return &of[slight_table][1];
+    if (!few) return table && slight_table ? &of[1][info->is_signed] : NULL;
+    bool conv = false;
+    for (unsigned k = 0; k < m->node_count; k++) conv = conv || p->graph->nodes[m->nodes[k]].op == QC_OP_Conv;
+    /* Fewer elements per output than a block: depthwise and first convolutions have a few percent of the weights but
+       lose more than all others, because the errors of nine taps do not cancel. */
+    const bool shorter =
+        conv && t && t->shape.rank > 2 && t->shape.dim[0] > 0 && (int64_t)t->count / t->shape.dim[0] < block;
+    /* A product among the smallest, which are a small part of the file. A layer adds as much error to the output as one
+       a hundred times its size. */
+    const bool slight = t && t->count <= p->slight && is_product_op(p, m);
+    return table || shorter || slight || (t && is_tied(p, m, t)) ? &of[0][info->is_signed] : NULL;
 }
 
 /* Notes that the weights of a float operator are converted when the file is loaded. */
@@ -508,14 +468,6 @@ bool qc_types_check(const struct qc_partition_options *o, const struct qc_types_
            check_globs(o->weight_types, o->weight_type_count, used->weight, "weight-type", st);
 }
 
-/* Returns true if v is a constant, or one that is quantized and moved. */
-static bool is_constant_weight(const struct qc_graph *g, qc_id v)
-{
-    for (const struct qc_node *n; (n = qc_node_of(g, v)) != NULL; v = n->inputs[0])
-        if (n->op != QC_OP_Quantize && n->op != QC_OP_Transpose && n->op != QC_OP_Reshape) return false;
-    return g->values[v].kind == QC_VALUE_CONSTANT;
-}
-
 bool qc_types_check_products(const struct qc_graph *g, struct qc_status *st)
 {
     char list[LIST] = "", label[QC_LABEL];
@@ -535,7 +487,11 @@ bool qc_types_check_products(const struct qc_graph *g, struct qc_status *st)
             at = strlen(list);
         }
         found++;
-        weights += is_constant_weight(g, n->inputs[1]);
+        qc_id w = n->inputs[1]; /* a constant, or one that is quantized and moved */
+        for (const struct qc_node *q;
+             (q = qc_node_of(g, w)) && (q->op == QC_OP_Quantize || q->op == QC_OP_Transpose || q->op == QC_OP_Reshape);)
+            w = q->inputs[0];
+        weights += g->values[w].kind == QC_VALUE_CONSTANT;
         if (qc_dtype_info(g->qparams_of[s->a].dtype)->is_signed) byte = "int8";
     }
     if (!found) return true;
@@ -565,20 +521,6 @@ static void refuse(struct finding *f, qc_id v, const char *reason)
     if (f->wanted[f->p->class_of[v]] && !*known) *known = reason;
 }
 
-static void take_value(struct finding *f, qc_id v)
-{
-    const qc_id class = f->p->class_of[v];
-    const int axis = f->axes[v];
-    if (qc_constant_of(f->g, v))
-        refuse(f, v, "a constant is stored as it is");
-    else if (axis < 0)
-        refuse(f, v, "its channels are not known");
-    else if (f->channels[class] && f->channels[class] != f->g->values[v].type.shape.dim[axis])
-        refuse(f, v, moved);
-    else
-        f->channels[class] = f->g->values[v].type.shape.dim[axis];
-}
-
 /* Refuses channels if parameters that pass through the node do not lie along the axes of its input and output. */
 static void take_passage(struct finding *f, const struct qc_node *n)
 {
@@ -592,15 +534,6 @@ static void take_passage(struct finding *f, const struct qc_node *n)
         }
 }
 
-/* Returns true if every output reads one channel and every channel is read by one output. */
-static bool is_depthwise(const struct finding *f, const struct qc_node *n)
-{
-    const struct qc_tensor *w = qc_layer_constant(f->g, n);
-    const struct qc_shape *x = &f->g->values[n->inputs[0]].type.shape;
-    return n->op == QC_OP_Conv && w && x->rank > 2 && f->axes[n->inputs[0]] == 1 &&
-           qc_attr_int(n, "group", 1) == x->dim[1] && w->shape.dim[0] == x->dim[1] && w->shape.dim[1] == 1;
-}
-
 static void take_match(struct finding *f, const struct qc_match *m)
 {
     const struct qc_graph *g = f->g;
@@ -609,9 +542,14 @@ static void take_match(struct finding *f, const struct qc_match *m)
     for (unsigned k = 0; k < m->node_count; k++) {
         const struct qc_node *n = &g->nodes[m->nodes[k]];
         if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT) continue;
-        for (unsigned i = 0; i < 2; i++)
-            if (i || !is_depthwise(f, n))
-                refuse(f, n->inputs[i], "a convolution or matrix product that reads it sums over its channels");
+        const struct qc_tensor *w = qc_layer_constant(g, n);
+        const struct qc_shape *x = &g->values[n->inputs[0]].type.shape;
+        /* every output reads one channel and every channel is read by one output */
+        const bool depthwise = n->op == QC_OP_Conv && w && x->rank > 2 && f->axes[n->inputs[0]] == 1 &&
+                               qc_attr_int(n, "group", 1) == x->dim[1] && w->shape.dim[0] == x->dim[1] &&
+                               w->shape.dim[1] == 1;
+        for (unsigned i = depthwise; i < 2; i++)
+            refuse(f, n->inputs[i], "a convolution or matrix product that reads it sums over its channels");
         if (f->axes[m->root] != (n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose ? 1 : rank - 1))
             refuse(f, m->root, "its channels are not those of the layer that makes it");
     }
@@ -645,8 +583,19 @@ bool qc_partition_channels(struct qc_partition *p, const struct qc_rules *rules,
         else if (p->matches.live[n->id] && qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE)
             take_passage(&f, n);
     }
-    for (qc_id v = 1; v <= g->value_count; v++)
-        if (f.wanted[p->class_of[v]]) take_value(&f, v);
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const qc_id class = p->class_of[v];
+        const int axis = f.axes[v];
+        if (!f.wanted[class]) continue;
+        if (qc_constant_of(g, v))
+            refuse(&f, v, "a constant is stored as it is");
+        else if (axis < 0)
+            refuse(&f, v, "its channels are not known");
+        else if (f.channels[class] && f.channels[class] != g->values[v].type.shape.dim[axis])
+            refuse(&f, v, moved);
+        else
+            f.channels[class] = g->values[v].type.shape.dim[axis];
+    }
     for (size_t i = 0; i < g->output_count; i++)
         refuse(&f, g->outputs[i].value, "it is an output of the model, where channels are compared with each other");
     for (qc_id v = 1; v <= g->value_count; v++) {

@@ -11,18 +11,10 @@
 #include "rewrite/passes/partition.h"
 #include "rewrite/passes/simulate.h"
 
-static bool pads_with_zero(const struct qc_graph *g, const struct qc_node *n)
-{
-    if (n->input_count < 3 || !n->inputs[2] || strcmp(qc_attr_string(n, "mode", "constant"), "constant") != 0)
-        return true;
-    const struct qc_tensor *t = qc_constant_of(g, n->inputs[2]);
-    return t && t->count == 1 && qc_tensor_float(t, 0) == 0;
-}
-
 bool qc_moves_exactly(const struct qc_rules *rules, const struct qc_graph *g, const struct qc_node *n)
 {
     switch (qc_rules_behaviour(rules, g, n)) {
-    case QC_AFFINE_KEEP: return n->op != QC_OP_Pad || pads_with_zero(g, n);
+    case QC_AFFINE_KEEP: return !qc_pads_with_value(g, n);
     case QC_AFFINE_BOUND: return n->op == QC_OP_Relu;
     case QC_AFFINE_JOIN:
         for (unsigned i = 0; i < n->input_count; i++)
@@ -38,29 +30,25 @@ bool qc_moves_exactly(const struct qc_rules *rules, const struct qc_graph *g, co
 /* 4 bits: an input that loses more keeps its own scale. */
 #define APART 16
 
-/* Infinite if the bounds are not known. */
-static double magnitude(struct qc_bounds b)
-{
-    return fmax(fabs(b.lo), fabs(b.hi));
-}
-
-static bool sizes_differ(const struct qc_node *n, const struct qc_bounds *bounds)
+/* Returns true if the sizes of what is joined differ much or, if `all`, nothing is known of them and they come from
+   more than one source. */
+static bool sizes_differ(const struct qc_graph *g, const struct qc_node *n, const struct qc_bounds *bounds, bool all)
 {
     double least = (double)INFINITY, most = 0;
+    qc_id source = 0;
+    bool several = false;
     for (unsigned i = 0; i < n->input_count; i++) {
-        const double m = magnitude(bounds[n->inputs[i]]);
+        const struct qc_bounds *b = &bounds[n->inputs[i]];
+        const double m = fmax(fabs(b->lo), fabs(b->hi)); /* infinite if the bounds are not known */
+        qc_id v = n->inputs[i]; /* the value whose elements it holds, through ops that move them */
+        for (const struct qc_node *o; (o = qc_node_of(g, v)) && qc_node_affine(o) == QC_AFFINE_KEEP;) v = o->inputs[0];
         if (m == 0) continue; /* all zeros: any scale is exact */
         least = fmin(least, m);
         most = fmax(most, m);
+        several = several || (source && source != v);
+        source = v;
     }
-    return isfinite(least) && least * APART < most;
-}
-
-/* Returns true for arithmetic of a value and a constant, element by element. */
-static bool shifts(const struct qc_graph *g, const struct qc_node *n)
-{
-    return (n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div) &&
-           (qc_constant_of(g, n->inputs[0]) || qc_constant_of(g, n->inputs[1]));
+    return (isfinite(least) && least * APART < most) || (all && several && !isfinite(most));
 }
 
 /* How values are read: by a match, or by any op that does not pass elements on. */
@@ -82,35 +70,16 @@ static unsigned char *find_readers(const struct qc_graph *g, const struct qc_rul
         const bool moves = qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE;
         unsigned char behind = 0;
         for (unsigned k = 0; k < n->output_count; k++) behind |= read[n->outputs + k];
+        const bool shifts = /* arithmetic of a value and a constant, element by element */
+            (n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div) &&
+            (qc_constant_of(g, n->inputs[0]) || qc_constant_of(g, n->inputs[1]));
         const unsigned char wanted = (unsigned char)((matched          ? MATCH
                                                       : joins || moves ? behind & MATCH
                                                                        : 0) |
-                                                     (moves || shifts(g, n) ? behind & OP : OP));
+                                                     (moves || shifts ? behind & OP : OP));
         for (unsigned i = 0; i < n->input_count; i++) read[n->inputs[i]] |= wanted;
     }
     return read;
-}
-
-/* Returns the value whose elements v holds, through ops that move them. */
-static qc_id source_of(const struct qc_graph *g, qc_id v)
-{
-    for (const struct qc_node *n; (n = qc_node_of(g, v)) && qc_node_affine(n) == QC_AFFINE_KEEP;) v = n->inputs[0];
-    return v;
-}
-
-/* Returns true if nothing is known of the sizes of what is joined, from more than one source. */
-static bool sizes_unknown(const struct qc_graph *g, const struct qc_node *n, const struct qc_bounds *bounds)
-{
-    qc_id source = 0;
-    bool several = false, unknown = false;
-    for (unsigned i = 0; i < n->input_count; i++) {
-        const qc_id v = source_of(g, n->inputs[i]);
-        if (magnitude(bounds[n->inputs[i]]) == 0) continue;
-        unknown = unknown || !isfinite(magnitude(bounds[n->inputs[i]]));
-        several = several || (source && source != v);
-        source = v;
-    }
-    return several && unknown;
 }
 
 static bool is_join(const struct qc_graph *g, const struct qc_rules *rules, const struct qc_node *n)
@@ -119,25 +88,19 @@ static bool is_join(const struct qc_graph *g, const struct qc_rules *rules, cons
     return b == QC_AFFINE_JOIN || (b == QC_AFFINE_KEEP && qc_pads_with_value(g, n));
 }
 
-static bool has_joins(const struct qc_graph *g, const struct qc_rules *rules)
-{
-    for (qc_id id = 1; id <= g->node_count; id++)
-        if (is_join(g, rules, &g->nodes[id])) return true;
-    return false;
-}
-
 bool *qc_joins_apart(const struct qc_graph *g, const struct qc_rules *rules, const struct qc_matches *matches,
                      bool through, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_bounds *bounds;
     const unsigned char *read;
     bool *apart = QC_NEW_ARRAY(a, bool, g->node_count + 1, st);
-    if (!apart || !has_joins(g, rules)) return apart; /* computing bounds reads every weight */
+    bool any = false;
+    QC_EACH_NODE(n, g) any = any || is_join(g, rules, n);
+    if (!apart || !any) return apart; /* computing bounds reads every weight */
     if (!(bounds = qc_graph_bounds(g, a, st)) || !(read = find_readers(g, rules, matches, through, a, st))) return NULL;
     QC_EACH_NODE(n, g) {
         if (!is_join(g, rules, n) || (read[n->outputs] & MATCH)) continue;
-        apart[n->id] =
-            n->op == QC_OP_Pad || sizes_differ(n, bounds) || (!(read[n->outputs] & OP) && sizes_unknown(g, n, bounds));
+        apart[n->id] = n->op == QC_OP_Pad || sizes_differ(g, n, bounds, !(read[n->outputs] & OP));
     }
     return apart;
 }
@@ -213,26 +176,6 @@ static qc_id wanted(const struct expansion *x, const struct qc_node *n)
     return qparams && passes(x->g, qparams) ? qparams : 0;
 }
 
-static void decide(struct expansion *x)
-{
-    const struct qc_graph *g = x->g;
-    for (size_t i = 0; i < g->output_count; i++) want(x, g->outputs[i].value, 0, 0);
-    QC_EACH_NODE_BACK(n, g) {
-        enum qc_affine_behaviour b = allowed(x, n);
-        qc_id qparams = n->op == QC_OP_Quantize ? g->values[n->outputs].type.qparams
-                        : b != QC_AFFINE_NONE   ? wanted(x, n)
-                                                : 0;
-        unsigned data = n->op == QC_OP_Quantize ? 1 : b != QC_AFFINE_NONE ? data_inputs(n, b) : 0;
-        if (qparams && g->qparams_of[qparams].kind != QC_QPARAMS_QUANTIZER) qparams = 0;
-        for (unsigned i = 0; i < n->input_count; i++) {
-            const int axis = i >= data || !n->inputs[i] ? 0
-                             : n->op == QC_OP_Quantize  ? g->values[n->outputs].type.axis
-                                                        : axis_before(x, n, i, qparams);
-            want(x, n->inputs[i], i < data ? qparams : 0, axis);
-        }
-    }
-}
-
 /* Returns the value with the qparams that its users want. */
 static qc_id in_qparams(struct expansion *x, qc_id old, qc_id qparams, struct qc_status *st)
 {
@@ -241,16 +184,6 @@ static qc_id in_qparams(struct expansion *x, qc_id old, qc_id qparams, struct qc
     const struct qc_node *n = qc_node_of(x->r->to, v);
     if (n && n->op == QC_OP_Dequantize && x->r->to->values[n->inputs[0]].type.qparams == qparams) return n->inputs[0];
     return qc_graph_quantize(x->r->to, v, qparams, x->axis[old], st);
-}
-
-/* Returns true if parameters along this axis of input i still belong to whole channels in all results. */
-static bool channels_pass(const struct expansion *x, const struct qc_node *n, unsigned i, int axis)
-{
-    const struct qc_value *values = x->g->values;
-    for (unsigned k = 0; k < n->output_count; k++)
-        if (qc_kept_axis(x->g, n, &values[n->inputs[i]].type.shape, &values[n->outputs + k].type.shape, axis) < 0)
-            return false;
-    return true;
 }
 
 /* Returns the stored qparams from which all new data inputs are read, or 0. Constants accept any qparams, except those
@@ -271,7 +204,12 @@ static qc_id common_qparams(const struct expansion *x, const struct qc_node *n, 
         qc_id s = to->values[dq->inputs[0]].type.qparams;
         if ((qparams && s != qparams) || to->qparams_of[s].kind != QC_QPARAMS_QUANTIZER) return 0;
         if (to->qparams_of[s].block || !passes(to, s)) return 0;
-        if (to->qparams_of[s].per_channel && !channels_pass(x, n, i, to->values[dq->inputs[0]].type.axis)) return 0;
+        /* Parameters along the axis must still belong to whole channels in all results. */
+        const struct qc_value *values = x->g->values;
+        for (unsigned k = 0; to->qparams_of[s].per_channel && k < n->output_count; k++)
+            if (qc_kept_axis(x->g, n, &values[n->inputs[i]].type.shape, &values[n->outputs + k].type.shape,
+                             to->values[dq->inputs[0]].type.axis) < 0)
+                return 0;
         qparams = s;
     }
     return qparams;
@@ -294,23 +232,6 @@ static void build_affine(struct expansion *x, const struct qc_node *n, enum qc_a
     }
 }
 
-static void build_moved_node(struct expansion *x, const struct qc_node *n, struct qc_status *st)
-{
-    const enum qc_affine_behaviour b = allowed(x, n);
-    const qc_id of_result = x->g->values[n->outputs].type.qparams, up = b != QC_AFFINE_NONE ? wanted(x, n) : 0;
-    const bool moves = b != QC_AFFINE_NONE && (!x->exact || qc_moves_exactly(x->rules, x->g, n));
-    qc_id down;
-    if (n->op == QC_OP_Quantize && x->g->qparams_of[of_result].kind == QC_QPARAMS_QUANTIZER &&
-        !qc_constant_of(x->g, n->inputs[0]))
-        x->r->map[n->outputs] = in_qparams(x, n->inputs[0], of_result, st);
-    else if (up)
-        build_affine(x, n, b, up, true, st);
-    else if (moves && (down = common_qparams(x, n, b)))
-        build_affine(x, n, b, down, false, st);
-    else
-        qc_rebuild_node(x->r, n->id, st);
-}
-
 static bool propagate(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
                       bool one_scale_joins, bool exact, struct qc_status *st)
 {
@@ -324,8 +245,36 @@ static bool propagate(struct qc_graph **out, const struct qc_graph *g, const str
     x.apart =
         one_scale_joins ? QC_NEW_ARRAY(a, bool, g->node_count + 1, st) : qc_joins_apart(g, rules, NULL, false, a, st);
     if (st->code != QC_OK || !qc_rebuild_begin(&r, g, st)) return false;
-    decide(&x);
-    QC_EACH_NODE(n, g) build_moved_node(&x, n, st);
+    for (size_t i = 0; i < g->output_count; i++) want(&x, g->outputs[i].value, 0, 0);
+    QC_EACH_NODE_BACK(n, g) {
+        enum qc_affine_behaviour b = allowed(&x, n);
+        qc_id qparams = n->op == QC_OP_Quantize ? g->values[n->outputs].type.qparams
+                        : b != QC_AFFINE_NONE   ? wanted(&x, n)
+                                                : 0;
+        unsigned data = n->op == QC_OP_Quantize ? 1 : b != QC_AFFINE_NONE ? data_inputs(n, b) : 0;
+        if (qparams && g->qparams_of[qparams].kind != QC_QPARAMS_QUANTIZER) qparams = 0;
+        for (unsigned i = 0; i < n->input_count; i++) {
+            const int axis = i >= data || !n->inputs[i] ? 0
+                             : n->op == QC_OP_Quantize  ? g->values[n->outputs].type.axis
+                                                        : axis_before(&x, n, i, qparams);
+            want(&x, n->inputs[i], i < data ? qparams : 0, axis);
+        }
+    }
+    QC_EACH_NODE(n, g) {
+        const enum qc_affine_behaviour b = allowed(&x, n);
+        const qc_id of_result = g->values[n->outputs].type.qparams, up = b != QC_AFFINE_NONE ? wanted(&x, n) : 0;
+        const bool moves = b != QC_AFFINE_NONE && (!exact || qc_moves_exactly(x.rules, x.g, n));
+        qc_id down;
+        if (n->op == QC_OP_Quantize && g->qparams_of[of_result].kind == QC_QPARAMS_QUANTIZER &&
+            !qc_constant_of(g, n->inputs[0]))
+            r.map[n->outputs] = in_qparams(&x, n->inputs[0], of_result, st);
+        else if (up)
+            build_affine(&x, n, b, up, true, st);
+        else if (moves && (down = common_qparams(&x, n, b)))
+            build_affine(&x, n, b, down, false, st);
+        else
+            qc_rebuild_node(x.r, n->id, st);
+    }
     return qc_rebuild_finish(out, &r, st);
 }
 

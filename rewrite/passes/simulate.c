@@ -18,25 +18,6 @@ static void mark_ops(bool *named, const struct qc_expr *e)
         if (e->args[i]) mark_ops(named, e->args[i]);
 }
 
-static bool is_observed(const struct qc_graph *g, qc_id v)
-{
-    return v && g->values[v].type.dtype == QC_F32;
-}
-
-/* Marks values of a node that another value of their class covers if the node is in no match. apart: the inputs of a
-   join may have classes of their own. */
-static void hide(bool *hidden, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_node *n,
-                 bool apart, const uint32_t *uses)
-{
-    enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
-    if (!is_observed(g, n->outputs) || !is_observed(g, n->inputs[0])) return;
-    if (b == QC_AFFINE_KEEP && n->op != QC_OP_Pad) /* a Pad may add another number */
-        for (unsigned k = 0; k < n->output_count; k++) hidden[n->outputs + k] = true;
-    unsigned covered = apart ? 0 : b == QC_AFFINE_JOIN ? n->input_count : b == QC_AFFINE_BOUND ? 1 : 0;
-    for (unsigned i = 0; i < covered; i++)
-        if (is_observed(g, n->inputs[i]) && uses[n->inputs[i]] == 1) hidden[n->inputs[i]] = true;
-}
-
 bool qc_observable_values(size_t *count, qc_id **values, const struct qc_graph *g, const struct qc_rules *rules,
                           struct qc_arena *a, struct qc_status *st)
 {
@@ -49,13 +30,23 @@ bool qc_observable_values(size_t *count, qc_id **values, const struct qc_graph *
     if (st->code != QC_OK) return false;
     for (size_t i = 0; i < rules->count; i++)
         if (rules->rules[i].kind == QC_RULE_PATTERN) mark_ops(named, rules->rules[i].match);
-    QC_EACH_NODE(n, g)
-        if (!named[n->op] && n->input_count) hide(hidden, g, rules, n, apart[n->id], uses);
+    /* Values of a node in no match that another value of their class covers. Inputs of a join that is apart may have
+       classes of their own. */
+    QC_EACH_NODE(n, g) {
+        if (named[n->op] || !n->input_count || !qc_is_quantizable(g, n->outputs) || !qc_is_quantizable(g, n->inputs[0]))
+            continue;
+        const enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
+        if (b == QC_AFFINE_KEEP && n->op != QC_OP_Pad) /* a Pad may add another number */
+            for (unsigned k = 0; k < n->output_count; k++) hidden[n->outputs + k] = true;
+        const unsigned covered = apart[n->id] ? 0 : b == QC_AFFINE_JOIN ? n->input_count : b == QC_AFFINE_BOUND ? 1 : 0;
+        for (unsigned i = 0; i < covered; i++)
+            if (qc_is_quantizable(g, n->inputs[i]) && uses[n->inputs[i]] == 1) hidden[n->inputs[i]] = true;
+    }
     QC_EACH_NODE(n, g) /* a quantizer may have the range of what a maximum chooses */
         for (unsigned i = 0; qc_is_extreme(n->op) && i < n->input_count; i++)
             if (chosen[n->inputs[i]]) hidden[n->outputs] = false;
     for (qc_id v = 1; v <= g->value_count; v++)
-        if (is_observed(g, v) && g->values[v].kind != QC_VALUE_CONSTANT && g->values[v].name &&
+        if (qc_is_quantizable(g, v) && g->values[v].kind != QC_VALUE_CONSTANT && g->values[v].name &&
             (!hidden[v] || sized[v])) /* such a value may never have an element */
             (*values)[(*count)++] = v;
     return true;
@@ -94,32 +85,22 @@ static int32_t limit_of_data(const struct qc_graph *g, qc_id value, bool dynamic
     return qc_pair_limit(g->qparams_of[q].dtype, qc_qparams_levels(&g->qparams_of[q]).hi);
 }
 
-static bool any_dynamic(const struct qc_partition_options *o)
-{
-    bool dynamic = o->dynamic;
-    for (size_t i = 0; i < o->activation_type_count; i++) dynamic = dynamic || o->activation_types[i].dynamic;
-    return dynamic;
-}
-
-/* Returns true for an odd number of channels: the last of each position is paired with padding or with the next
-   position's first. */
-static bool is_odd(const struct qc_pair_order *order)
-{
-    return order->run % 2 && order->run > 1 && order->run < order->count;
-}
-
 /* Sets qparams.pair_limit of int8 weights that a kernel adds in pairs (o->overflow_fix PAIRS), or gives them 7 bits
    (REDUCE_RANGE). g: simulated, with unbound weight quantizers. Unchanged are weights with given parameters, weights in
    blocks, and asymmetric weights, whose pairs no scale could limit. */
 static void limit_pairs(struct qc_graph *g, const struct qc_partition_options *o)
 {
-    const bool dynamic = any_dynamic(o);
+    bool dynamic = o->dynamic;
     struct qc_pair_order order;
     if (o->overflow_fix == QC_OVERFLOW_FIX_OFF) return;
+    for (size_t i = 0; i < o->activation_type_count; i++) dynamic = dynamic || o->activation_types[i].dynamic;
     QC_EACH_NODE(n, g) {
-        if (qc_pair_order_of(&order, g, n))
+        if (qc_pair_order_of(&order, g, n)) {
+            /* The last of an odd number of channels is paired with padding or with the next position's first. */
+            const bool odd = order.run % 2 && order.run > 1 && order.run < order.count;
             limit(g, quantizer_of_weight(g, n->inputs[1]), limit_of_data(g, n->inputs[0], dynamic),
-                  o->target->pads_channels && is_odd(&order) ? QC_OVERFLOW_FIX_REDUCE_RANGE : o->overflow_fix);
+                  o->target->pads_channels && odd ? QC_OVERFLOW_FIX_REDUCE_RANGE : o->overflow_fix);
+        }
         if (!qc_is_recurrent(n->op) || !dynamic || !o->qoperator) continue;
         for (unsigned i = QC_RECURRENT_W; i <= QC_RECURRENT_R; i++)
             limit(g, quantizer_of_weight(g, n->inputs[i]), limit_of_data(g, n->inputs[0], true), o->overflow_fix);
@@ -182,36 +163,10 @@ static void find_hidden(struct simulation *s)
     for (qc_id v = 1; v <= g->value_count; v++) s->hidden[v] = s->hidden[v] || s->chosen[v];
 }
 
-/* The representative of a class is its first value. */
-static qc_id *link_classes(const struct qc_partition *p, struct qc_arena *a, struct qc_status *st)
-{
-    const size_t count = p->graph->value_count;
-    qc_id *next = QC_NEW_ARRAY(a, qc_id, count + 1, st), *last = QC_NEW_ARRAY(a, qc_id, count + 1, st);
-    if (!next || !last) return NULL;
-    for (qc_id v = 1; v <= count; v++) {
-        if (last[p->class_of[v]]) next[last[p->class_of[v]]] = v;
-        last[p->class_of[v]] = v;
-    }
-    return next;
-}
-
 /* Returns the whole name, which identifies the quantizer. */
 static const char *whole_name(char buf[QC_LABEL], const struct qc_graph *g, qc_id v)
 {
     return g->values[v].name ? g->values[v].name : qc_value_label(buf, g, v);
-}
-
-/* Returns the name of the first observed activation of a class, which names the quantizer. */
-static const char *quantizer_name(char buf[QC_LABEL], const struct simulation *s, qc_id class)
-{
-    const struct qc_graph *g = s->p->graph;
-    qc_id constant = class;
-    for (qc_id v = class; v; v = s->next[v]) {
-        if (s->hidden[v]) continue;
-        if (!qc_constant_of(g, v)) return whole_name(buf, g, v);
-        constant = v;
-    }
-    return whole_name(buf, g, constant);
 }
 
 /* Takes parameters that the model has already. */
@@ -227,18 +182,30 @@ static void take_given(struct qc_qparams *def, const struct qc_given *given)
     def->given = given;
 }
 
+/* Returns the qparams of an activation of a class. */
+static struct qc_qparams of_class(const struct simulation *s, qc_id class, const char *name)
+{
+    const struct qc_type_scheme a = qc_partition_scheme(s->p, class, false);
+    return (struct qc_qparams){.name = name,
+                               .dtype = a.dtype,
+                               .symmetry = qc_is_small_float(a.dtype) ? QC_SYMMETRIC : a.symmetry,
+                               .restricted = a.restricted,
+                               .power_of_two = s->p->options.target->power_of_two};
+}
+
 static qc_id quantizer_of(struct simulation *s, qc_id value, struct qc_status *st)
 {
     qc_id class = s->p->class_of[value];
-    const struct qc_type_scheme a = qc_partition_scheme(s->p, class, false);
     char name[QC_LABEL];
     if (s->quantizer[class]) return s->quantizer[class];
-    struct qc_qparams def = {.name = quantizer_name(name, s, class),
-                             .dtype = a.dtype,
-                             .symmetry = qc_is_small_float(a.dtype) ? QC_SYMMETRIC : a.symmetry,
-                             .restricted = a.restricted,
-                             .power_of_two = s->p->options.target->power_of_two,
-                             .per_channel = s->p->channel_axis[value] >= 0};
+    qc_id named = class; /* the first observed activation of the class */
+    for (qc_id v = class; v; v = s->next[v]) {
+        if (s->hidden[v]) continue;
+        named = v;
+        if (!qc_constant_of(s->p->graph, v)) break;
+    }
+    struct qc_qparams def = of_class(s, class, whole_name(name, s->p->graph, named));
+    def.per_channel = s->p->channel_axis[value] >= 0;
     take_given(&def, s->p->given[class]);
     return s->quantizer[class] = qc_graph_add_quantizer(s->r->to, &def, st);
 }
@@ -263,12 +230,6 @@ static int block_axis(void *user, qc_id weight)
     return s->p->block_axis[weight] - 1;
 }
 
-/* Returns true if blocks of these weights have zero points. */
-static bool has_zeros(const struct simulation *s, const struct qc_type_scheme *w)
-{
-    return s->p->options.few_have_zeros && (w->bits ? w->bits : qc_dtype_info(w->dtype)->bits) < 8;
-}
-
 static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, struct qc_status *st)
 {
     const struct qc_type_scheme w = qc_partition_scheme(s->p, weight, true);
@@ -279,12 +240,13 @@ static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, stru
     const bool blocks = !given && s->p->block_axis[weight];
     const struct qc_number_format *format = blocks && w.format && w.dtype == w.format->dtype ? w.format : NULL;
     const bool small = format || qc_is_small_float(w.dtype);
+    const bool zeros = blocks && s->p->options.few_have_zeros && (w.bits ? w.bits : qc_dtype_info(w.dtype)->bits) < 8;
     const int use = blocks ? USE_BLOCKS : per_channel ? USE_AXIS + axis : USE_TENSOR;
     struct qc_qparams def = {.name = constant_name(s, weight, use, st),
                              .dtype = w.dtype,
-                             .symmetry = small                        ? QC_SYMMETRIC
-                                         : blocks && has_zeros(s, &w) ? QC_ASYMMETRIC
-                                                                      : w.symmetry,
+                             .symmetry = small   ? QC_SYMMETRIC
+                                         : zeros ? QC_ASYMMETRIC
+                                                 : w.symmetry,
                              .power_of_two = s->p->options.target->power_of_two,
                              .restricted = blocks ? s->p->options.blocks_restricted : w.restricted,
                              .per_channel = w.per_channel || blocks,
@@ -297,17 +259,6 @@ static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, stru
     return st->code == QC_OK ? qc_graph_add_quantizer(s->r->to, &def, st) : 0;
 }
 
-static qc_id constant_quantizer(struct simulation *s, qc_id constant, struct qc_status *st)
-{
-    const struct qc_type_scheme a = qc_partition_scheme(s->p, s->p->class_of[constant], false);
-    struct qc_qparams def = {.name = constant_name(s, constant, USE_DATA, st),
-                             .dtype = a.dtype,
-                             .symmetry = qc_is_small_float(a.dtype) ? QC_SYMMETRIC : a.symmetry,
-                             .restricted = a.restricted,
-                             .power_of_two = s->p->options.target->power_of_two};
-    return def.name ? qc_graph_add_quantizer(s->r->to, &def, st) : 0;
-}
-
 /* Returns the quantizer that a name of qparams means: that of the value that the template quantizes to this name. A
    product has the quantizers of its factors. taker: the op that e is an argument of. */
 static qc_id qparams_by_name(struct simulation *s, const struct qc_match *m, const struct qc_expr *e,
@@ -318,9 +269,10 @@ static qc_id qparams_by_name(struct simulation *s, const struct qc_match *m, con
     const qc_id v = qc_template_quantizes(m, e);
     if (v && !e->qparams.product && e->qparams.first == name) {
         if (!qc_constant_of(g, v)) return quantizer_of(s, v, st);
-        return e->qparams.axis_kind == QC_AXIS_TENSOR
-                   ? constant_quantizer(s, v, st)
-                   : weight_quantizer(s, v, qc_template_axis(m, g, &e->qparams, taker), st);
+        if (e->qparams.axis_kind != QC_AXIS_TENSOR)
+            return weight_quantizer(s, v, qc_template_axis(m, g, &e->qparams, taker), st);
+        const struct qc_qparams def = of_class(s, s->p->class_of[v], constant_name(s, v, USE_DATA, st));
+        return def.name ? qc_graph_add_quantizer(s->r->to, &def, st) : 0;
     }
     for (unsigned i = 0; i < e->arg_count; i++) {
         qc_id found = qparams_by_name(s, m, e->args[i], e, name, st);
@@ -357,75 +309,47 @@ static int resolve_axis(void *user, const struct qc_match *m, qc_id capture)
     return quantizer_axis(user, capture ? capture : m->root);
 }
 
-/* All later users read the quantized form of the value. */
-static void quantize_value(struct simulation *s, qc_id old, struct qc_status *st)
+/* Quantizes a value that has qparams: all later users read its quantized form. Floats of few bits are stored for
+   products alone, so a float op that also reads the value need not lose precision. */
+static void simulate_value(struct simulation *s, qc_id old, struct qc_status *st)
 {
     struct qc_graph *to = s->r->to;
-    qc_id v = s->r->map[old], qparams = quantizer_of(s, old, st);
+    s->computed[old] = s->r->map[old];
+    if (s->p->cached[old]) {
+        /* Round a cache to its own type: outputs have it, and readers may quantize it again. */
+        const int heads = s->p->cached[old] - 2;
+        char label[QC_LABEL];
+        const struct qc_qparams def = {.name = qc_arena_printf(to->arena, st, "%s in the cache",
+                                                               whole_name(label, s->p->graph, old)),
+                                       .dtype = s->p->options.cache,
+                                       .symmetry = QC_SYMMETRIC,
+                                       .in_place = true,
+                                       .power_of_two = s->p->options.target->power_of_two,
+                                       .per_channel = heads >= 0};
+        const qc_id cache = def.name ? qc_graph_add_quantizer(to, &def, st) : 0, whole = s->r->map[old];
+        if (!cache || !qc_graph_set_observed(to, cache, 1, &whole, st)) return;
+        const qc_id stored = qc_graph_quantize(to, whole, cache, heads < 0 ? 0 : heads, st);
+        s->cached[old] = s->r->map[old] = qc_graph_dequantize(to, stored, st);
+    }
+    if (!s->p->requested[old] || qc_is_small_float(qc_partition_scheme(s->p, s->p->class_of[old], false).dtype)) return;
+    const qc_id v = s->r->map[old], qparams = quantizer_of(s, old, st);
     const struct qc_node *n = qc_node_of(to, v);
     if (n && n->op == QC_OP_Dequantize && to->values[n->inputs[0]].type.qparams == qparams) return;
     s->r->map[old] = qc_graph_dequantize(to, qc_graph_quantize(to, v, qparams, quantizer_axis(s, old), st), st);
 }
 
-/* Rounds a cache to its own type: outputs have it, and readers may quantize it again. */
-static void quantize_cache(struct simulation *s, qc_id old, struct qc_status *st)
-{
-    struct qc_graph *to = s->r->to;
-    const int heads = s->p->cached[old] - 2;
-    char label[QC_LABEL];
-    const struct qc_qparams def = {.name = qc_arena_printf(to->arena, st, "%s in the cache",
-                                                           whole_name(label, s->p->graph, old)),
-                                   .dtype = s->p->options.cache,
-                                   .symmetry = QC_SYMMETRIC,
-                                   .in_place = true,
-                                   .power_of_two = s->p->options.target->power_of_two,
-                                   .per_channel = heads >= 0};
-    const qc_id qparams = def.name ? qc_graph_add_quantizer(to, &def, st) : 0, v = s->r->map[old];
-    if (!qparams || !qc_graph_set_observed(to, qparams, 1, &v, st)) return;
-    const qc_id stored = qc_graph_quantize(to, v, qparams, heads < 0 ? 0 : heads, st);
-    s->cached[old] = s->r->map[old] = qc_graph_dequantize(to, stored, st);
-}
-
-/* Quantizes a value that has qparams. Floats of few bits are stored for products alone, so a float op that also reads
-   the value need not lose precision. */
-static void simulate_value(struct simulation *s, qc_id old, struct qc_status *st)
-{
-    s->computed[old] = s->r->map[old];
-    if (s->p->cached[old]) quantize_cache(s, old, st);
-    if (s->p->requested[old] && !qc_is_small_float(qc_partition_scheme(s->p, s->p->class_of[old], false).dtype))
-        quantize_value(s, old, st);
-}
-
-/* Quantizes the weight of a node that otherwise stays in float: later users read its dequantized values. */
-static void quantize_weight(struct simulation *s, qc_id node, struct qc_status *st)
-{
-    const qc_id weight = s->p->weight_of[node], real = qc_rebuild_value(s->r, weight, st),
-                qparams = weight_quantizer(s, weight, s->p->weight_axis[node], st);
-    const int axis = s->r->to->qparams_of[qparams].block ? block_axis(s, weight) : s->p->weight_axis[node];
-    s->r->map[weight] = qc_graph_dequantize(s->r->to, qc_graph_quantize(s->r->to, real, qparams, axis, st), st);
-}
-
+/* Rebuilds a node that stays in float. It alone reads the dequantized values of its weight. */
 static void rebuild_float(struct simulation *s, qc_id node, struct qc_status *st)
 {
     const qc_id weight = s->p->weight_of[node], before = s->r->map[weight];
-    if (weight) quantize_weight(s, node, st);
+    if (weight) {
+        const qc_id real = qc_rebuild_value(s->r, weight, st),
+                    qparams = weight_quantizer(s, weight, s->p->weight_axis[node], st);
+        const int axis = s->r->to->qparams_of[qparams].block ? block_axis(s, weight) : s->p->weight_axis[node];
+        s->r->map[weight] = qc_graph_dequantize(s->r->to, qc_graph_quantize(s->r->to, real, qparams, axis, st), st);
+    }
     qc_rebuild_node(s->r, node, st);
     s->r->map[weight] = before;
-}
-
-/* Adds the results of maxima in other classes that read the value. */
-static size_t add_choices(qc_id *list, size_t count, bool *listed, const struct simulation *s, qc_id v)
-{
-    const struct qc_use_list readers = qc_readers(&s->uses, v);
-    for (size_t i = 0; s->chosen[v] && i < readers.count; i++) {
-        const struct qc_node *n = &s->p->graph->nodes[readers.of[i].node];
-        const qc_id result = s->computed[n->outputs];
-        if (!qc_is_extreme(n->op) || !result || s->p->class_of[n->outputs] == s->p->class_of[v] || listed[result])
-            continue;
-        listed[result] = true;
-        list[count++] = result;
-    }
-    return count;
 }
 
 static void set_observed(struct simulation *s, struct qc_arena *a, struct qc_status *st)
@@ -438,7 +362,14 @@ static void set_observed(struct simulation *s, struct qc_arena *a, struct qc_sta
         size_t count = 0;
         if (!s->quantizer[class]) continue;
         for (qc_id v = class; v; v = s->next[v]) {
-            count = add_choices(list, count, listed, s, v);
+            const struct qc_use_list readers = qc_readers(&s->uses, v);
+            for (size_t i = 0; s->chosen[v] && i < readers.count; i++) { /* results of maxima in other classes */
+                const struct qc_node *n = &g->nodes[readers.of[i].node];
+                const qc_id result = s->computed[n->outputs];
+                if (!qc_is_extreme(n->op) || !result || s->p->class_of[n->outputs] == class || listed[result]) continue;
+                listed[result] = true;
+                list[count++] = result;
+            }
             if (s->hidden[v]) continue;
             const qc_id observed = qc_constant_of(g, v) ? qc_rebuild_value(s->r, v, st) : s->computed[v];
             if (observed) list[count++] = observed;
@@ -467,11 +398,16 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
                            .cached = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st),
                            .computed = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st),
                            .hidden = QC_NEW_ARRAY(a, bool, g->value_count + 1, st),
-                           .next = link_classes(p, a, st),
+                           .next = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st),
                            .constant_use = QC_NEW_ARRAY(a, int, g->value_count + 1, st)};
-    qc_id *outputs = QC_NEW_ARRAY(a, qc_id, g->output_count + 1, st);
+    qc_id *outputs = QC_NEW_ARRAY(a, qc_id, g->output_count + 1, st),
+          *last = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st); /* by class */
     if (st->code != QC_OK || !qc_uses_of(&s.uses, g, a, st) || !qc_rebuild_begin(&r, g, st)) return false;
     r.to->simulated = true;
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        if (last[p->class_of[v]]) s.next[last[p->class_of[v]]] = v;
+        last[p->class_of[v]] = v;
+    }
     find_hidden(&s);
     for (size_t i = 0; i < g->input_count; i++) simulate_value(&s, g->inputs[i].value, st);
     QC_EACH_NODE(n, g) {

@@ -62,35 +62,6 @@ static bool find_computed(struct computed *c, struct qc_index *by_hash, struct q
     return true;
 }
 
-/* Sets large [value_count + 1] for constants of many bytes that no operator reads as parameters of quantization.
-   Returns true if there are any. */
-static bool find_large(bool *large, const struct qc_graph *g)
-{
-    for (qc_id v = 1; v <= g->value_count; v++)
-        large[v] = g->values[v].constant && g->values[v].constant->bytes >= LEAST;
-    QC_EACH_NODE(n, g) {
-        const bool linear = n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear;
-        struct qc_qlinear q;
-        for (unsigned i = 0; (linear || qc_qlinear_of(&q, n)) && i < n->input_count; i++) large[n->inputs[i]] = false;
-    }
-    return g->value_count && memchr(large + 1, true, g->value_count);
-}
-
-static void unfold_all(struct qc_rebuild *r, const bool *large, const struct computed *c,
-                       const struct qc_index *by_hash, struct qc_status *st)
-{
-    const struct qc_graph *g = r->from;
-    QC_FREED qc_id *map = calloc(c->source->value_count + 1, sizeof *map);
-    struct qc_rebuild recipe = {.from = c->source, .to = r->to, .map = map}; /* nodes of the source, copied to r->to */
-    if (!map) qc_fail_memory(st, (c->source->value_count + 1) * sizeof *map);
-    for (qc_id v = 1; map && v <= g->value_count; v++) {
-        const qc_id from = large[v] ? smaller_source(c, by_hash, g->values[v].constant) : 0;
-        if (!from) continue;
-        r->map[v] = qc_rebuild_value(&recipe, from, st);
-        qc_graph_name_value(r->to, r->map[v], g->values[v].name, st);
-    }
-}
-
 /* Returns the numbers in float16; NULL if they need more bits, or memory is out. */
 static struct qc_tensor *in_halves(const struct qc_tensor *t, struct qc_status *st)
 {
@@ -103,22 +74,6 @@ static struct qc_tensor *in_halves(const struct qc_tensor *t, struct qc_status *
     return out;
 }
 
-static void halve_all(struct qc_rebuild *r, const bool *large, struct qc_status *st)
-{
-    const struct qc_graph *g = r->from;
-    for (qc_id v = 1; v <= g->value_count; v++) {
-        const char *name = g->values[v].name;
-        struct qc_tensor *t = large[v] && !r->map[v] ? in_halves(g->values[v].constant, st) : NULL;
-        if (!t) continue;
-        const char *half = name ? qc_arena_printf(r->to->arena, st, "%s_float16", name) : NULL;
-        const qc_id in = qc_graph_add_made_constant(r->to, half, t, st);
-        r->map[v] = qc_graph_add(r->to,
-                                 QC_NODE(QC_OP_Cast, QC_INPUTS(in), QC_ATTRS(QC_INT("to", qc_dtype_info(QC_F32)->onnx)),
-                                         QC_RESULT(name), .name = name),
-                                 st);
-    }
-}
-
 bool qc_unfold_constants(struct qc_graph **g, const struct qc_graph *source, qc_eval_fn *eval, struct qc_status *st)
 {
     struct computed c = {.source = source};
@@ -127,11 +82,38 @@ bool qc_unfold_constants(struct qc_graph **g, const struct qc_graph *source, qc_
     struct qc_graph *out = NULL;
     QC_FREED bool *large = calloc((*g)->value_count + 1, sizeof *large);
     if (!large) return qc_fail_memory(st, (*g)->value_count);
-    if (!find_large(large, *g)) return true;
+    /* Constants of many bytes that no operator reads as parameters of quantization. */
+    for (qc_id v = 1; v <= (*g)->value_count; v++)
+        large[v] = (*g)->values[v].constant && (*g)->values[v].constant->bytes >= LEAST;
+    QC_EACH_NODE(n, *g) {
+        const bool linear = n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear;
+        struct qc_qlinear q;
+        for (unsigned i = 0; (linear || qc_qlinear_of(&q, n)) && i < n->input_count; i++) large[n->inputs[i]] = false;
+    }
+    if (!(*g)->value_count || !memchr(large + 1, true, (*g)->value_count)) return true;
     if (count_bytes(&c, st) && qc_fold_values(&c.folded, source, eval, st) && find_computed(&c, &by_hash, st) &&
         qc_rebuild_begin(&r, *g, st)) {
-        unfold_all(&r, large, &c, &by_hash, st);
-        halve_all(&r, large, st);
+        QC_FREED qc_id *map = calloc(source->value_count + 1, sizeof *map);
+        struct qc_rebuild recipe = {.from = source, .to = r.to, .map = map}; /* nodes of the source, copied to r.to */
+        if (!map) qc_fail_memory(st, (source->value_count + 1) * sizeof *map);
+        for (qc_id v = 1; map && v <= r.from->value_count; v++) {
+            const qc_id from = large[v] ? smaller_source(&c, &by_hash, r.from->values[v].constant) : 0;
+            if (!from) continue;
+            r.map[v] = qc_rebuild_value(&recipe, from, st);
+            qc_graph_name_value(r.to, r.map[v], r.from->values[v].name, st);
+        }
+        for (qc_id v = 1; v <= r.from->value_count; v++) {
+            const char *name = r.from->values[v].name;
+            struct qc_tensor *t = large[v] && !r.map[v] ? in_halves(r.from->values[v].constant, st) : NULL;
+            if (!t) continue;
+            const char *half = name ? qc_arena_printf(r.to->arena, st, "%s_float16", name) : NULL;
+            const qc_id in = qc_graph_add_made_constant(r.to, half, t, st);
+            r.map[v] =
+                qc_graph_add(r.to,
+                             QC_NODE(QC_OP_Cast, QC_INPUTS(in), QC_ATTRS(QC_INT("to", qc_dtype_info(QC_F32)->onnx)),
+                                     QC_RESULT(name), .name = name),
+                             st);
+        }
         qc_rebuild_finish(&out, &r, st);
     }
     qc_rebuild_free(&c.folded);

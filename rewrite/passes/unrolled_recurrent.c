@@ -150,26 +150,20 @@ static void direction(qc_id *y, qc_id *h, qc_id *c, struct steps *s, const qc_id
     *y = binary(s, QC_OP_Unsqueeze, joined(s, 0, (unsigned)s->r.steps, every), add_int(s, 1));
 }
 
-static void unroll(struct qc_rebuild *rebuild, const struct qc_node *n, const struct qc_recurrent *r,
-                   struct qc_status *st)
-{
-    struct steps s = {.g = rebuild->to, .n = n, .r = *r, .st = st};
-    qc_id in[QC_RECURRENT_INPUTS] = {0}, parts[3][2] = {0};
-    for (unsigned i = 0; i < n->input_count; i++) in[i] = qc_rebuild_value(rebuild, n->inputs[i], st);
-    for (int d = 0; d < r->directions; d++) direction(&parts[0][d], &parts[1][d], &parts[2][d], &s, in, d);
-    for (unsigned k = 0; k < n->output_count; k++)
-        rebuild->map[n->outputs + k] = joined(&s, k ? 0 : 1, (unsigned)r->directions, parts[k]);
-}
-
 bool qc_unroll_recurrent(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st)
 {
     QC_REBUILD_SCOPE r = {0};
     struct qc_recurrent of;
     if (!qc_rebuild_begin(&r, g, st)) return false;
     QC_EACH_NODE(n, g) {
-        if (unrolls(&of, g, n))
-            unroll(&r, n, &of, st);
-        else
+        if (unrolls(&of, g, n)) {
+            struct steps s = {.g = r.to, .n = n, .r = of, .st = st};
+            qc_id in[QC_RECURRENT_INPUTS] = {0}, parts[3][2] = {0};
+            for (unsigned i = 0; i < n->input_count; i++) in[i] = qc_rebuild_value(&r, n->inputs[i], st);
+            for (int d = 0; d < of.directions; d++) direction(&parts[0][d], &parts[1][d], &parts[2][d], &s, in, d);
+            for (unsigned k = 0; k < n->output_count; k++)
+                r.map[n->outputs + k] = joined(&s, k ? 0 : 1, (unsigned)of.directions, parts[k]);
+        } else
             qc_rebuild_node(&r, n->id, st);
     }
     return qc_rebuild_finish(out, &r, st);

@@ -208,15 +208,6 @@ static size_t lay_out(uint16_t offset[FIELDS_MAX], unsigned *count, size_t *alig
     return end;
 }
 
-static bool put_leaf(struct qc_fb_builder *b, size_t offset_at, const struct member *m)
-{
-    struct leaf *more = qc_grown(b->leaves, b->leaf_count, &b->leaf_capacity, sizeof *more, &b->failed);
-    if (!more) return false;
-    b->leaves = more;
-    more[b->leaf_count++] = (struct leaf){.offset_at = offset_at, .of = m};
-    return true;
-}
-
 static void point(struct qc_fb_builder *b, size_t offset_at, size_t target)
 {
     store(b->bytes + offset_at, target - offset_at, 4);
@@ -251,32 +242,15 @@ static bool write_table(struct qc_fb_builder *b, size_t offset_at, const struct 
             for (size_t k = 0; k < m->count; k++)
                 if (m->children[k] && !write_table(b, first + 4 + 4 * k, m->children[k])) return false;
         } else if (is_offset(m->field)) {
-            if (!put_leaf(b, here, m)) return false;
+            struct leaf *more = qc_grown(b->leaves, b->leaf_count, &b->leaf_capacity, sizeof *more, &b->failed);
+            if (!more) return false;
+            b->leaves = more;
+            more[b->leaf_count++] = (struct leaf){.offset_at = here, .of = m};
         } else {
             store(b->bytes + here, (uint64_t)m->number, inline_size(m->field));
         }
     }
     return true;
-}
-
-static size_t data_bytes(const struct member *m)
-{
-    return m->field->type == QC_FB_STRING ? m->count : m->count * qc_fb_size(m->field->type);
-}
-
-static bool write_leaf(size_t *at, struct qc_fb_builder *b, const struct member *m)
-{
-    const size_t bytes = data_bytes(m), end = m->field->type == QC_FB_STRING;
-    if (!pad(b, 4, m->align) || !extend(at, b, 4 + bytes + end)) return false;
-    store(b->bytes + *at, m->count, 4);
-    if (bytes) memcpy(b->bytes + *at + 4, m->data, bytes);
-    return true;
-}
-
-static bool same_leaf(const struct member *a, const struct member *b)
-{
-    return a->field->type == b->field->type && a->count == b->count && a->align >= b->align &&
-           (a->data == b->data || memcmp(a->data, b->data, data_bytes(a)) == 0);
 }
 
 /* Vectors follow all tables, so that several tables can reference the same one. */
@@ -287,13 +261,24 @@ static bool write_leaves(struct qc_fb_builder *b)
     bool ok = where || qc_fail_memory(&b->failed, b->leaf_count * sizeof *where);
     for (size_t i = 0; ok && i < b->leaf_count; i++) {
         const struct member *m = b->leaves[i].of;
+        const size_t bytes = m->field->type == QC_FB_STRING ? m->count : m->count * qc_fb_size(m->field->type);
         uint64_t h = qc_hash_bytes(QC_HASH_START, &m->field->type, sizeof m->field->type);
-        h = qc_hash_bytes(h, m->data, data_bytes(m));
+        h = qc_hash_bytes(h, m->data, bytes);
         size_t slot = SIZE_MAX;
-        for (uint32_t k; !where[i] && (k = qc_index_next(&index, h, &slot)) != 0;)
-            if (same_leaf(b->leaves[k - 1].of, m)) where[i] = where[k - 1];
-        if (!where[i]) ok = write_leaf(&where[i], b, m) && qc_index_add(&index, h, (uint32_t)i + 1, &b->failed);
-        if (ok) point(b, b->leaves[i].offset_at, where[i]);
+        for (uint32_t k; !where[i] && (k = qc_index_next(&index, h, &slot)) != 0;) {
+            const struct member *old = b->leaves[k - 1].of;
+            if (old->field->type == m->field->type && old->count == m->count && old->align >= m->align &&
+                (old->data == m->data || memcmp(old->data, m->data, bytes) == 0))
+                where[i] = where[k - 1];
+        }
+        if (!where[i]) {
+            ok = pad(b, 4, m->align) && extend(&where[i], b, 4 + bytes + (m->field->type == QC_FB_STRING)) &&
+                 qc_index_add(&index, h, (uint32_t)i + 1, &b->failed);
+            if (!ok) break;
+            store(b->bytes + where[i], m->count, 4);
+            if (bytes) memcpy(b->bytes + where[i] + 4, m->data, bytes);
+        }
+        point(b, b->leaves[i].offset_at, where[i]);
     }
     qc_index_free(&index);
     free(where);

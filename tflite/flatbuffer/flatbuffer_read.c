@@ -123,25 +123,6 @@ static bool verify_elements(struct verifier *v, const struct place *where, size_
     return true;
 }
 
-static bool verify_string(struct verifier *v, const struct place *where, size_t at)
-{
-    size_t count;
-    if (!verify_elements(v, where, at, 1, &count)) return false;
-    if (!inside(v, at + 4, count + 1) || v->bytes[at + 4 + count]) return damaged(v, where, "has no end");
-    return !memchr(v->bytes + at + 4, 0, count) || damaged(v, where, "holds a zero byte");
-}
-
-static bool verify_tables(struct verifier *v, const struct place *where, unsigned table, size_t at, unsigned depth)
-{
-    size_t count;
-    if (!verify_elements(v, where, at, 4, &count)) return false;
-    for (size_t i = 0; table && i < count; i++) {
-        const struct place one = {.above = where->above, .name = where->name, .numbered = true, .index = i};
-        if (!verify_table(v, &one, table, follow(v->bytes, at + 4 + 4 * i), depth)) return false;
-    }
-    return true;
-}
-
 /* Returns the offset of a field from the start of its table, or 0 if it is absent. */
 static size_t field_offset(const uint8_t *bytes, size_t at, unsigned number)
 {
@@ -162,8 +143,19 @@ static bool verify_field(struct verifier *v, const struct place *above, const st
     const size_t to = follow(v->bytes, at + offset);
     size_t count;
     if (f->vector) return verify_elements(v, &where, to, qc_fb_size(f->type), &count);
-    if (f->type == QC_FB_STRING) return verify_string(v, &where, to);
-    if (f->type == QC_FB_TABLES) return verify_tables(v, &where, f->child, to, depth);
+    if (f->type == QC_FB_STRING) {
+        if (!verify_elements(v, &where, to, 1, &count)) return false;
+        if (!inside(v, to + 4, count + 1) || v->bytes[to + 4 + count]) return damaged(v, &where, "has no end");
+        return !memchr(v->bytes + to + 4, 0, count) || damaged(v, &where, "holds a zero byte");
+    }
+    if (f->type == QC_FB_TABLES) {
+        if (!verify_elements(v, &where, to, 4, &count)) return false;
+        for (size_t i = 0; f->child && i < count; i++) {
+            const struct place one = {.above = where.above, .name = where.name, .numbered = true, .index = i};
+            if (!verify_table(v, &one, f->child, follow(v->bytes, to + 4 + 4 * i), depth)) return false;
+        }
+        return true;
+    }
     unsigned table = f->child;
     if (f->type == QC_FB_UNION) {
         const size_t which = field_offset(v->bytes, at, f->number - 1);

@@ -34,20 +34,17 @@ static bool unary(struct qc_tfl_node *n, struct qc_status *st)
     return variadic(n, st);
 }
 
-/* Adds two operators: the second takes the result of the first, as both inputs if `times` is 2. */
-static bool then(struct qc_tfl_node *n, size_t inputs, enum qc_op first, enum qc_op second, unsigned times,
-                 struct qc_status *st)
+/* Adds two operators: the second takes the result of the first, as both inputs in a square. */
+static bool two_steps(struct qc_tfl_node *n, struct qc_status *st)
 {
     qc_id in[OPERANDS_MAX];
     const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
+    const bool square = n->info->code == QC_TFL_OP_SQUARED_DIFFERENCE, root = n->info->code == QC_TFL_OP_RSQRT;
+    const unsigned inputs = root ? 1 : 2;
     if (!operands(in, n, inputs, layout, st)) return false;
-    in[0] = in[1] = qc_tfl_add(n, first, (unsigned)inputs, in, NULL, st);
-    return qc_tfl_define_real(n, 0, qc_tfl_add(n, second, times, in, n->name, st), layout, st);
-}
-
-static bool not_equal(struct qc_tfl_node *n, struct qc_status *st)
-{
-    return then(n, 2, QC_OP_Equal, QC_OP_Not, 1, st);
+    in[0] = in[1] = qc_tfl_add(n, root ? QC_OP_Sqrt : n->op, inputs, in, NULL, st);
+    const enum qc_op second = root ? QC_OP_Reciprocal : square ? QC_OP_Mul : QC_OP_Not;
+    return qc_tfl_define_real(n, 0, qc_tfl_add(n, second, square ? 2 : 1, in, n->name, st), layout, st);
 }
 
 /* floor(x / y), and what is left: the result has the sign of y. */
@@ -84,16 +81,6 @@ static bool select(struct qc_tfl_node *n, struct qc_status *st)
     return variadic(n, st);
 }
 
-static bool squared_difference(struct qc_tfl_node *n, struct qc_status *st)
-{
-    return then(n, 2, QC_OP_Sub, QC_OP_Mul, 2, st);
-}
-
-static bool rsqrt(struct qc_tfl_node *n, struct qc_status *st)
-{
-    return then(n, 1, QC_OP_Sqrt, QC_OP_Reciprocal, 1, st);
-}
-
 static bool square(struct qc_tfl_node *n, struct qc_status *st)
 {
     const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
@@ -101,21 +88,14 @@ static bool square(struct qc_tfl_node *n, struct qc_status *st)
     return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Mul, 2, in, n->name, st), layout, st);
 }
 
-static bool leaky_relu(struct qc_tfl_node *n, struct qc_status *st)
+static bool leaky_relu_or_gelu(struct qc_tfl_node *n, struct qc_status *st)
 {
-    const float alpha = qc_tfl_option_float(n, "alpha");
+    const float alpha = n->op == QC_OP_LeakyRelu ? qc_tfl_option_float(n, "alpha") : 0.01F;
     const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
     const qc_id x = qc_tfl_operand(n, 0, layout, st);
     if (alpha < 0.01F || alpha > 0.01F) qc_tfl_attr(n, QC_FLOAT("alpha", alpha));
-    return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_LeakyRelu, 1, &x, n->name, st), layout, st);
-}
-
-static bool gelu(struct qc_tfl_node *n, struct qc_status *st)
-{
-    const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
-    const qc_id x = qc_tfl_operand(n, 0, layout, st);
-    if (qc_tfl_option(n, "approximate")) qc_tfl_attr(n, QC_STRING("approximate", "tanh"));
-    return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Gelu, 1, &x, n->name, st), layout, st);
+    if (n->op == QC_OP_Gelu && qc_tfl_option(n, "approximate")) qc_tfl_attr(n, QC_STRING("approximate", "tanh"));
+    return qc_tfl_define_real(n, 0, qc_tfl_add(n, n->op, 1, &x, n->name, st), layout, st);
 }
 
 static bool clip(struct qc_tfl_node *n, struct qc_status *st)
@@ -175,13 +155,13 @@ const struct qc_tfl_row qc_tfl_element_rows[] = {
     {QC_TFL_OP_GREATER_EQUAL, binary, QC_OP_GreaterOrEqual},
     {QC_TFL_OP_LESS, binary, QC_OP_Less},
     {QC_TFL_OP_LESS_EQUAL, binary, QC_OP_LessOrEqual},
-    {QC_TFL_OP_NOT_EQUAL, not_equal, QC_OP_Equal},
+    {QC_TFL_OP_NOT_EQUAL, two_steps, QC_OP_Equal},
     {QC_TFL_OP_ADD_N, variadic, QC_OP_Sum},
     {QC_TFL_OP_SELECT, select, QC_OP_Where},
     {QC_TFL_OP_SELECT_V2, variadic, QC_OP_Where},
     {QC_TFL_OP_FLOOR_DIV, floor_divide, QC_OP_Div},
     {QC_TFL_OP_FLOOR_MOD, floor_divide, QC_OP_Mod},
-    {QC_TFL_OP_SQUARED_DIFFERENCE, squared_difference, QC_OP_Sub},
+    {QC_TFL_OP_SQUARED_DIFFERENCE, two_steps, QC_OP_Sub},
     {QC_TFL_OP_SQUARE, square, QC_OP_Mul},
     {QC_TFL_OP_ABS, unary, QC_OP_Abs},
     {QC_TFL_OP_NEG, unary, QC_OP_Neg},
@@ -189,7 +169,7 @@ const struct qc_tfl_row qc_tfl_element_rows[] = {
     {QC_TFL_OP_EXP, unary, QC_OP_Exp},
     {QC_TFL_OP_LOG, unary, QC_OP_Log},
     {QC_TFL_OP_SQRT, unary, QC_OP_Sqrt},
-    {QC_TFL_OP_RSQRT, rsqrt, QC_OP_Reciprocal},
+    {QC_TFL_OP_RSQRT, two_steps, QC_OP_Reciprocal},
     {QC_TFL_OP_SIN, unary, QC_OP_Sin},
     {QC_TFL_OP_COS, unary, QC_OP_Cos},
     {QC_TFL_OP_FLOOR, unary, QC_OP_Floor},
@@ -200,8 +180,8 @@ const struct qc_tfl_row qc_tfl_element_rows[] = {
     {QC_TFL_OP_TANH, unary, QC_OP_Tanh},
     {QC_TFL_OP_HARD_SWISH, unary, QC_OP_HardSwish},
     {QC_TFL_OP_LOGICAL_NOT, unary, QC_OP_Not},
-    {QC_TFL_OP_LEAKY_RELU, leaky_relu, QC_OP_LeakyRelu},
-    {QC_TFL_OP_GELU, gelu, QC_OP_Gelu},
+    {QC_TFL_OP_LEAKY_RELU, leaky_relu_or_gelu, QC_OP_LeakyRelu},
+    {QC_TFL_OP_GELU, leaky_relu_or_gelu, QC_OP_Gelu},
     {QC_TFL_OP_RELU, unary, QC_OP_Relu},
     {QC_TFL_OP_RELU6, clip, QC_OP_Clip},
     {QC_TFL_OP_RELU_N1_TO_1, clip, QC_OP_Clip},

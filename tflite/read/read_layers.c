@@ -199,31 +199,25 @@ static bool conv_transpose(struct qc_tfl_node *n, struct qc_status *st)
                          st);
 }
 
-/* Returns the stored input, reshaped to rows of `columns` numbers. */
-static qc_id rows(struct qc_tfl_node *n, struct qc_tfl_value *x, int64_t columns, struct qc_status *st)
-{
-    const int64_t dims[2] = {-1, columns};
-    const qc_id first = x->stored[QC_TFL_CHANNELS_FIRST];
-    const struct qc_shape *s = first ? qc_tfl_shape(n, first) : NULL;
-    /* The layout does not matter if at most one of channels, height and width is longer than 1. */
-    const bool flat =
-        s && !x->stored[QC_TFL_IN_FILE] && s->rank == 4 && (s->dim[1] == 1 || (s->dim[2] == 1 && s->dim[3] == 1));
-    const qc_id id = flat ? first : qc_tfl_stored(n, x, QC_TFL_IN_FILE, st);
-    if (!id) return 0;
-    s = qc_tfl_shape(n, id);
-    return s->rank == 2 && s->dim[1] == columns ? id : qc_tfl_reshape(n, id, 2, dims, st);
-}
-
-/* Returns the rows of x as a new value with the same qparams. */
+/* Returns the stored input, reshaped to rows of `columns` numbers, as a new value with the same qparams. */
 static struct qc_tfl_value *as_rows(struct qc_tfl_node *n, struct qc_tfl_value *x, int64_t columns,
                                     struct qc_status *st)
 {
     struct qc_tfl_value *v = qc_arena_dup(n->r->arena, x, 1, sizeof *x, st);
     if (!v) return NULL;
     v->real[0] = v->real[1] = v->stored[1] = 0;
-    v->stored[QC_TFL_IN_FILE] = rows(n, x, columns, st);
-    if (v->stored[QC_TFL_IN_FILE] == x->stored[QC_TFL_IN_FILE]) return x;
-    return v->stored[QC_TFL_IN_FILE] ? v : NULL;
+    const int64_t dims[2] = {-1, columns};
+    const qc_id first = x->stored[QC_TFL_CHANNELS_FIRST];
+    const struct qc_shape *s = first ? qc_tfl_shape(n, first) : NULL;
+    /* The layout does not matter if at most one of channels, height and width is longer than 1. */
+    const bool flat =
+        s && !x->stored[QC_TFL_IN_FILE] && s->rank == 4 && (s->dim[1] == 1 || (s->dim[2] == 1 && s->dim[3] == 1));
+    qc_id id = flat ? first : qc_tfl_stored(n, x, QC_TFL_IN_FILE, st);
+    s = id ? qc_tfl_shape(n, id) : NULL;
+    if (s && (s->rank != 2 || s->dim[1] != columns)) id = qc_tfl_reshape(n, id, 2, dims, st);
+    v->stored[QC_TFL_IN_FILE] = id;
+    if (id == x->stored[QC_TFL_IN_FILE]) return x;
+    return id ? v : NULL;
 }
 
 static bool dense(struct qc_tfl_node *n, struct qc_status *st)

@@ -7,22 +7,6 @@
 
 /* --- Inputs and outputs --- */
 
-/* Returns the signature of the first subgraph. If there is none, or more than one, `at` is 0. */
-static struct qc_fb_table signature_of(const struct qc_tfl_reader *r)
-{
-    const struct qc_fb_vector all = qc_fb_vector(&r->model, QC_TFL_Model_signature_defs);
-    struct qc_fb_table found = {.schema = all.schema};
-    size_t count = 0;
-    for (size_t i = 0; i < all.count; i++) {
-        const struct qc_fb_table one = qc_fb_vector_table(&all, i);
-        if (qc_fb_int(&one, QC_TFL_SignatureDef_subgraph_index)) continue;
-        found = one;
-        count++;
-    }
-    if (count != 1) found.at = 0;
-    return found;
-}
-
 /* Gives tensors the names that a list of the signature has for them. The first name of a tensor wins. */
 static bool read_port_names(struct qc_tfl_reader *r, const struct qc_fb_table *signature, enum qc_tfl_field field,
                             struct qc_status *st)
@@ -135,7 +119,17 @@ static bool read_model(struct qc_tfl_reader *r, struct qc_model_info *info, stru
         qc_lines_add(&r->all->notes, r->g->arena, st,
                      "has %zu graphs; the first one is read, others belong to its operators or to other signatures",
                      graphs.count);
-    const struct qc_fb_table signature = signature_of(r);
+    /* The signature of the first subgraph; if there is none, or more than one, `at` is 0. */
+    const struct qc_fb_vector all = qc_fb_vector(&r->model, QC_TFL_Model_signature_defs);
+    struct qc_fb_table signature = {.schema = all.schema};
+    size_t count = 0;
+    for (size_t i = 0; i < all.count; i++) {
+        const struct qc_fb_table one = qc_fb_vector_table(&all, i);
+        if (qc_fb_int(&one, QC_TFL_SignatureDef_subgraph_index)) continue;
+        signature = one;
+        count++;
+    }
+    if (count != 1) signature.at = 0;
     const char *name = qc_fb_string(&r->subgraph, QC_TFL_SubGraph_name);
     r->g->opset = OPSET;
     r->g->name = qc_arena_strdup(r->g->arena, *name ? name : "main", st);

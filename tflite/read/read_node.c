@@ -188,12 +188,6 @@ bool qc_tfl_axis(int64_t *out, int64_t axis, int rank, enum qc_tfl_layout layout
     return true;
 }
 
-static bool is_one_number(const struct qc_tfl_value *v)
-{
-    size_t count;
-    return qc_shape_count(&count, &v->shape) && count == 1;
-}
-
 enum qc_tfl_layout qc_tfl_layout_of(const struct qc_tfl_node *n)
 {
     bool first = false;
@@ -213,7 +207,8 @@ qc_id qc_tfl_operand(struct qc_tfl_node *n, size_t i, enum qc_tfl_layout layout,
     struct qc_tfl_value *v = qc_tfl_input(n, i, st);
     if (!v) return 0;
     if (layout == QC_TFL_IN_FILE || v->shape.rank == 4 || !v->data) return qc_tfl_real(n, v, layout, st);
-    if (is_one_number(v)) return qc_tfl_real(n, v, QC_TFL_IN_FILE, st);
+    size_t count;
+    if (qc_shape_count(&count, &v->shape) && count == 1) return qc_tfl_real(n, v, QC_TFL_IN_FILE, st);
     if (v->shape.rank > 4 || v->scales.count > 1)
         return qc_fail(st, QC_UNSUPPORTED, "input %zu has %d axes", i, v->shape.rank);
     struct qc_shape shape = {.rank = 4};
@@ -302,12 +297,6 @@ static bool read_ports(struct qc_tfl_value ***out, size_t *count, struct qc_tfl_
     return v != NULL;
 }
 
-static bool takes_complex(enum qc_tfl_operator code)
-{
-    return code == QC_TFL_OP_RFFT2D || code == QC_TFL_OP_REAL || code == QC_TFL_OP_IMAG ||
-           code == QC_TFL_OP_COMPLEX_ABS || code == QC_TFL_OP_CAST || code == QC_TFL_OP_SQUEEZE;
-}
-
 static bool read_operator(struct qc_tfl_reader *r, const struct qc_fb_table *op, struct qc_status *st)
 {
     const struct qc_fb_table opcode = opcode_of(r, op);
@@ -332,7 +321,8 @@ static bool read_operator(struct qc_tfl_reader *r, const struct qc_fb_table *op,
     bool complex = false;
     for (size_t i = 0; i < n.input_count; i++) complex = complex || (n.inputs[i] && n.inputs[i]->complex);
     for (size_t i = 0; i < n.output_count; i++) complex = complex || n.outputs[i]->complex;
-    if (complex && !takes_complex(row->code))
+    if (complex && row->code != QC_TFL_OP_RFFT2D && row->code != QC_TFL_OP_REAL && row->code != QC_TFL_OP_IMAG &&
+        row->code != QC_TFL_OP_COMPLEX_ABS && row->code != QC_TFL_OP_CAST && row->code != QC_TFL_OP_SQUEEZE)
         return qc_fail(st, QC_UNSUPPORTED, "%s of complex numbers is not handled", n.info->name);
     n.name = n.output_count ? n.outputs[0]->name : n.info->name;
     n.stored_name =

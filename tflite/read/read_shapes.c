@@ -23,6 +23,13 @@ static const char *name_of(const struct qc_tfl_node *n, bool stored)
     return stored ? n->stored_name : n->name;
 }
 
+/* Makes result 0 by one operator, in the file's order. */
+static bool moved_by(struct qc_tfl_node *n, enum qc_op op, unsigned count, const qc_id *in, bool stored,
+                     struct qc_status *st)
+{
+    return moved(n, 0, qc_tfl_add(n, op, count, in, name_of(n, stored), st), stored, QC_TFL_IN_FILE, st);
+}
+
 /* --- Shapes --- */
 
 /* Returns input 0 with its elements in the file's order. A channels-first value has that order too if its channels are
@@ -41,7 +48,7 @@ static qc_id in_order(bool *stored, struct qc_tfl_node *n, struct qc_status *st)
 static bool reshape_to(struct qc_tfl_node *n, qc_id x, qc_id list, bool stored, struct qc_status *st)
 {
     const qc_id in[2] = {x, list};
-    return moved(n, 0, qc_tfl_add(n, QC_OP_Reshape, 2, in, name_of(n, stored), st), stored, QC_TFL_IN_FILE, st);
+    return moved_by(n, QC_OP_Reshape, 2, in, stored, st);
 }
 
 static bool reshape_dims(struct qc_tfl_node *n, size_t count, const int64_t *dims, struct qc_status *st)
@@ -52,14 +59,6 @@ static bool reshape_dims(struct qc_tfl_node *n, size_t count, const int64_t *dim
         if (dims[i] == 0) zero = true;
     if (zero) qc_tfl_attr(n, QC_INT("allowzero", 1));
     return reshape_to(n, x, list, stored, st);
-}
-
-/* Returns true if the file says all dimensions but the first one, so that a computed shape adds nothing. */
-static bool knows_all_but_first(const struct qc_tfl_value *v)
-{
-    bool known = v->stale_shape && v->fixed_inside && v->shape.rank > 0;
-    for (int i = 1; i < v->shape.rank; i++) known = known && v->shape.dim[i] > 0;
-    return known;
 }
 
 static bool reshape(struct qc_tfl_node *n, struct qc_status *st)
@@ -73,10 +72,13 @@ static bool reshape(struct qc_tfl_node *n, struct qc_status *st)
     /* The shape of one number is a constant without data. */
     if (to && to->shape.rank == 1 && to->shape.dim[0] == 0 && !to->stored[QC_TFL_IN_FILE])
         return reshape_dims(n, 0, NULL, st);
-    if (to && knows_all_but_first(n->outputs[0])) {
+    /* If the file says all dimensions but the first one, a computed shape adds nothing. */
+    const struct qc_tfl_value *y = n->outputs[0];
+    bool known = y->stale_shape && y->fixed_inside && y->shape.rank > 0;
+    for (int i = 1; i < y->shape.rank; i++) known = known && (option[i] = y->shape.dim[i]) > 0;
+    if (to && known) {
         option[0] = -1;
-        for (int i = 1; i < n->outputs[0]->shape.rank; i++) option[i] = n->outputs[0]->shape.dim[i];
-        return reshape_dims(n, (size_t)n->outputs[0]->shape.rank, option, st);
+        return reshape_dims(n, (size_t)y->shape.rank, option, st);
     }
     if (to) {
         const qc_id list = qc_tfl_cast(n, qc_tfl_stored(n, n->inputs[1], QC_TFL_IN_FILE, st), QC_I64, st);
@@ -94,7 +96,7 @@ static bool with_axes(struct qc_tfl_node *n, size_t count, const int64_t *axes, 
     bool stored;
     const qc_id x = moving(&stored, n, 0, QC_TFL_IN_FILE, st);
     const qc_id in[2] = {x, count ? qc_tfl_int_list(n, count, axes, st) : 0};
-    return moved(n, 0, qc_tfl_add(n, n->op, count ? 2 : 1, in, name_of(n, stored), st), stored, QC_TFL_IN_FILE, st);
+    return moved_by(n, n->op, count ? 2 : 1, in, stored, st);
 }
 
 static bool squeeze(struct qc_tfl_node *n, struct qc_status *st)
@@ -138,7 +140,7 @@ static bool transpose(struct qc_tfl_node *n, struct qc_status *st)
     const qc_id x = moving(&stored, n, 0, layout, st);
     if (same || !x) return moved(n, 0, x, stored, QC_TFL_IN_FILE, st);
     qc_tfl_attr(n, QC_INTS("perm", count, perm));
-    return moved(n, 0, qc_tfl_add(n, QC_OP_Transpose, 1, &x, name_of(n, stored), st), stored, QC_TFL_IN_FILE, st);
+    return moved_by(n, QC_OP_Transpose, 1, &x, stored, st);
 }
 
 static bool shape(struct qc_tfl_node *n, struct qc_status *st)
@@ -152,19 +154,15 @@ static bool shape(struct qc_tfl_node *n, struct qc_status *st)
 
 enum { JOINED_MAX = 256 };
 
-static bool all_alike(const struct qc_tfl_node *n)
-{
-    for (size_t i = 0; i < n->input_count; i++)
-        if (n->inputs[i] && !qc_tfl_alike(n->inputs[i], n->outputs[0])) return false;
-    return true;
-}
-
-/* Joins the inputs along an axis; unsqueezed: along a new axis. */
-static bool join(struct qc_tfl_node *n, bool unsqueezed, struct qc_status *st)
+/* Joins the inputs along an axis; PACK: along a new axis. */
+static bool join(struct qc_tfl_node *n, struct qc_status *st)
 {
     qc_id in[JOINED_MAX];
     int64_t axis;
-    const bool stored = all_alike(n) && !qc_tfl_option(n, "fused_activation_function");
+    const bool unsqueezed = n->info->code == QC_TFL_OP_PACK;
+    bool stored = !qc_tfl_option(n, "fused_activation_function");
+    for (size_t i = 0; i < n->input_count; i++)
+        stored = stored && (!n->inputs[i] || qc_tfl_alike(n->inputs[i], n->outputs[0]));
     const struct qc_tfl_value *v = qc_tfl_input(n, 0, st);
     const enum qc_tfl_layout layout = unsqueezed ? QC_TFL_IN_FILE : qc_tfl_layout_of(n);
     if (!v || !qc_tfl_axis(&axis, qc_tfl_option(n, "axis"), v->shape.rank + unsqueezed, layout, st)) return false;
@@ -178,16 +176,6 @@ static bool join(struct qc_tfl_node *n, bool unsqueezed, struct qc_status *st)
     qc_tfl_attr(n, QC_INT("axis", axis));
     const qc_id id = qc_tfl_add(n, QC_OP_Concat, (unsigned)n->input_count, in, name_of(n, stored), st);
     return stored ? qc_tfl_define_stored(n, 0, id, layout, st) : qc_tfl_finish(n, id, layout, st);
-}
-
-static bool concat(struct qc_tfl_node *n, struct qc_status *st)
-{
-    return join(n, false, st);
-}
-
-static bool pack(struct qc_tfl_node *n, struct qc_status *st)
-{
-    return join(n, true, st);
 }
 
 enum { PARTS_MAX = 64 };
@@ -308,23 +296,6 @@ static bool slice(struct qc_tfl_node *n, struct qc_status *st)
     return slice_of(n, &c, 0, NULL, st);
 }
 
-/* Begins or ends are computed, as in the frames of a short-time Fourier transform. */
-static bool computed_slice(struct qc_tfl_node *n, struct qc_status *st)
-{
-    int64_t axes[QC_RANK_MAX], *step;
-    size_t steps;
-    struct qc_tfl_value *v = qc_tfl_input(n, 0, st);
-    if (!v || !qc_tfl_ints(&step, &steps, n, 3, "strides", st)) return false;
-    if (steps > (size_t)v->shape.rank) return qc_fail(st, QC_BAD_INPUT, "has %zu strides", steps);
-    for (size_t i = 0; i < steps; i++) axes[i] = (int64_t)i;
-    qc_id in[5] = {qc_tfl_stored(n, v, QC_TFL_IN_FILE, st)};
-    for (size_t i = 1; i < 3; i++)
-        in[i] = qc_tfl_cast(n, qc_tfl_stored(n, qc_tfl_input(n, i, st), QC_TFL_IN_FILE, st), QC_I64, st);
-    in[3] = qc_tfl_int_list(n, steps, axes, st);
-    in[4] = qc_tfl_int_list(n, steps, step, st);
-    return qc_tfl_define_stored(n, 0, qc_tfl_add(n, QC_OP_Slice, 5, in, n->name, st), QC_TFL_IN_FILE, st);
-}
-
 static bool strided_slice(struct qc_tfl_node *n, struct qc_status *st)
 {
     struct cut c = {.count = 0};
@@ -335,8 +306,21 @@ static bool strided_slice(struct qc_tfl_node *n, struct qc_status *st)
     if (qc_tfl_option(n, "ellipsis_mask") || qc_tfl_option(n, "new_axis_mask") || qc_tfl_option(n, "offset"))
         return qc_fail(st, QC_UNSUPPORTED, "an ellipsis, new axes and sizes in place of ends are not handled");
     if (!begins && !to_end && !shrinks && qc_tfl_has_input(n, 1) && qc_tfl_has_input(n, 2) &&
-        !(n->inputs[1]->data && n->inputs[2]->data))
-        return computed_slice(n, st);
+        !(n->inputs[1]->data && n->inputs[2]->data)) {
+        /* Begins or ends are computed, as in the frames of a short-time Fourier transform. */
+        int64_t axes[QC_RANK_MAX], *kept_step;
+        size_t kept;
+        struct qc_tfl_value *v = qc_tfl_input(n, 0, st);
+        if (!v || !qc_tfl_ints(&kept_step, &kept, n, 3, "strides", st)) return false;
+        if (kept > (size_t)v->shape.rank) return qc_fail(st, QC_BAD_INPUT, "has %zu strides", kept);
+        for (size_t i = 0; i < kept; i++) axes[i] = (int64_t)i;
+        qc_id in[5] = {qc_tfl_stored(n, v, QC_TFL_IN_FILE, st)};
+        for (size_t i = 1; i < 3; i++)
+            in[i] = qc_tfl_cast(n, qc_tfl_stored(n, qc_tfl_input(n, i, st), QC_TFL_IN_FILE, st), QC_I64, st);
+        in[3] = qc_tfl_int_list(n, kept, axes, st);
+        in[4] = qc_tfl_int_list(n, kept, kept_step, st);
+        return qc_tfl_define_stored(n, 0, qc_tfl_add(n, QC_OP_Slice, 5, in, n->name, st), QC_TFL_IN_FILE, st);
+    }
     if (!qc_tfl_ints(&begin, &count, n, 1, "begins", st) || !qc_tfl_ints(&end, &ends, n, 2, "ends", st) ||
         !qc_tfl_ints(&step, &steps, n, 3, "strides", st))
         return false;
@@ -413,7 +397,7 @@ static bool gather(struct qc_tfl_node *n, struct qc_status *st)
     if (!qc_tfl_axis(&axis, qc_tfl_option(n, "axis"), v->shape.rank, QC_TFL_IN_FILE, st)) return false;
     const qc_id in[2] = {moving(&stored, n, 0, QC_TFL_IN_FILE, st), qc_tfl_stored(n, at, QC_TFL_IN_FILE, st)};
     if (axis) qc_tfl_attr(n, QC_INT("axis", axis));
-    return moved(n, 0, qc_tfl_add(n, QC_OP_Gather, 2, in, name_of(n, stored), st), stored, QC_TFL_IN_FILE, st);
+    return moved_by(n, QC_OP_Gather, 2, in, stored, st);
 }
 
 static bool gather_nd(struct qc_tfl_node *n, struct qc_status *st)
@@ -422,7 +406,7 @@ static bool gather_nd(struct qc_tfl_node *n, struct qc_status *st)
     const qc_id x = moving(&stored, n, 0, QC_TFL_IN_FILE, st),
                 at = qc_tfl_stored(n, qc_tfl_input(n, 1, st), QC_TFL_IN_FILE, st);
     const qc_id in[2] = {x, qc_tfl_cast(n, at, QC_I64, st)};
-    return moved(n, 0, qc_tfl_add(n, QC_OP_GatherND, 2, in, name_of(n, stored), st), stored, QC_TFL_IN_FILE, st);
+    return moved_by(n, QC_OP_GatherND, 2, in, stored, st);
 }
 
 /* TILE and BROADCAST_TO: input 1 is the number of repetitions, or the shape. */
@@ -433,7 +417,7 @@ static bool repeat(struct qc_tfl_node *n, struct qc_status *st)
     size_t count;
     if (!qc_tfl_ints(&list, &count, n, 1, "shape", st)) return false;
     const qc_id in[2] = {moving(&stored, n, 0, QC_TFL_IN_FILE, st), qc_tfl_int_list(n, count, list, st)};
-    return moved(n, 0, qc_tfl_add(n, n->op, 2, in, name_of(n, stored), st), stored, QC_TFL_IN_FILE, st);
+    return moved_by(n, n->op, 2, in, stored, st);
 }
 
 const struct qc_tfl_row qc_tfl_shape_rows[] = {
@@ -442,8 +426,8 @@ const struct qc_tfl_row qc_tfl_shape_rows[] = {
     {QC_TFL_OP_EXPAND_DIMS, expand_dims, QC_OP_Unsqueeze},
     {QC_TFL_OP_TRANSPOSE, transpose, QC_OP_Transpose},
     {QC_TFL_OP_SHAPE, shape, QC_OP_Shape},
-    {QC_TFL_OP_CONCATENATION, concat, QC_OP_Concat},
-    {QC_TFL_OP_PACK, pack, QC_OP_Concat},
+    {QC_TFL_OP_CONCATENATION, join, QC_OP_Concat},
+    {QC_TFL_OP_PACK, join, QC_OP_Concat},
     {QC_TFL_OP_UNPACK, unpack, QC_OP_Split},
     {QC_TFL_OP_SPLIT, split, QC_OP_Split},
     {QC_TFL_OP_SPLIT_V, split, QC_OP_Split},

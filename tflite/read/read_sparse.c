@@ -31,22 +31,19 @@ static bool damaged(struct qc_status *st)
     return qc_fail(st, QC_BAD_INPUT, "is sparse, and its indices do not fit its shape and data");
 }
 
-static bool place_leaf(struct tree *t, const int64_t at[QC_RANK_MAX], struct qc_status *st)
-{
-    size_t to = 0;
-    for (int i = 0; i < t->rank; i++) {
-        if (at[i] < 0 || at[i] >= t->shape->dim[i]) return damaged(st);
-        to += (size_t)at[i] * t->stride[i];
-    }
-    if (t->next == t->leaves) return damaged(st);
-    memcpy(t->out + to * t->each, t->data + t->next++ * t->each, t->each);
-    return true;
-}
-
 /* The children of node number `node` of a level; at: what the levels above add up to. At most LEVELS_MAX deep. */
 static bool walk(struct tree *t, int depth, int64_t node, const int64_t at[QC_RANK_MAX], struct qc_status *st)
 {
-    if (depth == t->count) return place_leaf(t, at, st);
+    if (depth == t->count) {
+        size_t to = 0;
+        for (int i = 0; i < t->rank; i++) {
+            if (at[i] < 0 || at[i] >= t->shape->dim[i]) return damaged(st);
+            to += (size_t)at[i] * t->stride[i];
+        }
+        if (t->next == t->leaves) return damaged(st);
+        memcpy(t->out + to * t->each, t->data + t->next++ * t->each, t->each);
+        return true;
+    }
     const struct level *l = &t->level[depth];
     int64_t first = 0, last = l->size, own[QC_RANK_MAX];
     if (!l->dense) {

@@ -181,13 +181,6 @@ bool qc_tfl_alike(const struct qc_tfl_value *a, const struct qc_tfl_value *b)
 
 /* --- Constants --- */
 
-/* Returns element i of packed 4-bit integers; the low half of a byte is first. */
-static int8_t nibble(const uint8_t *data, size_t i)
-{
-    const int v = data[i / 2] >> (i % 2 * 4) & 15;
-    return (int8_t)(v < 8 ? v : v - 16);
-}
-
 /* Returns the dense data of v in shape `shape`, which has the same number of elements. perm: axis i of the result is
    axis perm[i] of `shape`. */
 static struct qc_tensor *tensor_of(const struct qc_tfl_value *v, const uint8_t *data, const struct qc_shape *shape,
@@ -212,9 +205,11 @@ static struct qc_tensor *tensor_of(const struct qc_tfl_value *v, const uint8_t *
         return t;
     }
     for (size_t k = 0; k < t->count; k++) {
-        if (packed)
-            ((int8_t *)t->data)[k] = nibble(data, from);
-        else
+        if (packed) {
+            /* 4-bit integers are packed; the low half of a byte is first. */
+            const int level = data[from / 2] >> (from % 2 * 4) & 15;
+            ((int8_t *)t->data)[k] = (int8_t)(level < 8 ? level : level - 16);
+        } else
             memcpy((uint8_t *)t->data + k * size, data + from * size, size);
         for (int i = shape->rank - 1; i >= 0; i--) {
             from += step[i];
@@ -321,24 +316,21 @@ static qc_id dequantized(struct qc_tfl_node *n, const struct qc_tfl_value *v, qc
     return qc_tfl_add(n, QC_OP_DequantizeLinear, 3, in, name, st);
 }
 
-static qc_id with_scales(struct qc_tfl_node *n, const struct qc_tfl_value *v, qc_id stored,
-                         const struct qc_tfl_scales *s, struct qc_status *st)
-{
-    const struct qc_shape shape = s->count == 1 ? QC_SCALAR : QC_SHAPE((int64_t)s->count);
-    if (!tfl_make(n->r, s->count, sizeof(float), st)) return 0;
-    const qc_id in[3] = {stored,
-                         qc_graph_add_made_constant(n->r->g, NULL, qc_tensor_of(QC_F32, &shape, s->scale, st), st),
-                         qc_graph_add_made_constant(n->r->g, NULL, qc_tensor_new(QC_I32, &shape, st), st)};
-    if (s->count > 1) qc_tfl_attr(n, QC_INT("axis", 0));
-    return qc_tfl_add(n, QC_OP_DequantizeLinear, 3, in, v->name, st);
-}
-
 qc_id qc_tfl_constant(struct qc_tfl_node *n, const struct qc_tfl_value *v, const struct qc_shape *shape,
                       const int64_t *perm, const struct qc_tfl_scales *other, struct qc_status *st)
 {
     const qc_id id = stored_constant(n, v, shape, perm, other != NULL, st);
     if (!id || !(v->quantized || other)) return id;
-    if (other) return with_scales(n, v, id, other, st);
+    if (other) {
+        const struct qc_shape vector = other->count == 1 ? QC_SCALAR : QC_SHAPE((int64_t)other->count);
+        if (!tfl_make(n->r, other->count, sizeof(float), st)) return 0;
+        const qc_id in[3] = {id,
+                             qc_graph_add_made_constant(n->r->g, NULL, qc_tensor_of(QC_F32, &vector, other->scale, st),
+                                                        st),
+                             qc_graph_add_made_constant(n->r->g, NULL, qc_tensor_new(QC_I32, &vector, st), st)};
+        if (other->count > 1) qc_tfl_attr(n, QC_INT("axis", 0));
+        return qc_tfl_add(n, QC_OP_DequantizeLinear, 3, in, v->name, st);
+    }
     int axis = v->axis;
     for (int i = 0; perm && i < shape->rank; i++)
         if (perm[i] == v->axis) axis = i;
@@ -401,10 +393,18 @@ static struct qc_tfl_value *result(struct qc_tfl_node *n, size_t k, struct qc_st
     return v;
 }
 
-/* Warns if the file gives the tensor another shape. */
-static bool check_shape(struct qc_tfl_node *n, const struct qc_tfl_value *v, qc_id id, enum qc_tfl_layout layout,
-                        struct qc_status *st)
+bool qc_tfl_define_stored(struct qc_tfl_node *n, size_t k, qc_id id, enum qc_tfl_layout layout, struct qc_status *st)
 {
+    struct qc_tfl_value *v = id ? result(n, k, st) : NULL;
+    if (!v) return false;
+    const enum qc_dtype t = n->r->g->values[id].type.dtype;
+    if (t != v->dtype)
+        return qc_fail(st, QC_BAD_INPUT, "tensor '%.200s' is %s in the file, but comes out as %s", v->name,
+                       qc_dtype_info(v->dtype)->name, qc_dtype_info(t)->name);
+    if (layout == QC_TFL_CHANNELS_FIRST && qc_tfl_shape(n, id)->rank != 4)
+        return qc_fail(st, QC_BAD_INPUT, "tensor '%.200s' does not have four axes", v->name);
+    v->stored[layout] = id;
+    /* Warn if the file gives the tensor another shape. */
     const struct qc_shape *s = qc_tfl_shape(n, id);
     char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
     struct qc_shape own = *s;
@@ -417,20 +417,6 @@ static bool check_shape(struct qc_tfl_node *n, const struct qc_tfl_value *v, qc_
            qc_lines_add(&n->r->all->warnings, n->r->g->arena, st,
                         "tensor '%.200s' is %s in the file, but comes out as %s", v->name, qc_shape_text(a, &v->shape),
                         qc_shape_text(b, &own));
-}
-
-bool qc_tfl_define_stored(struct qc_tfl_node *n, size_t k, qc_id id, enum qc_tfl_layout layout, struct qc_status *st)
-{
-    struct qc_tfl_value *v = id ? result(n, k, st) : NULL;
-    if (!v) return false;
-    const enum qc_dtype t = n->r->g->values[id].type.dtype;
-    if (t != v->dtype)
-        return qc_fail(st, QC_BAD_INPUT, "tensor '%.200s' is %s in the file, but comes out as %s", v->name,
-                       qc_dtype_info(v->dtype)->name, qc_dtype_info(t)->name);
-    if (layout == QC_TFL_CHANNELS_FIRST && qc_tfl_shape(n, id)->rank != 4)
-        return qc_fail(st, QC_BAD_INPUT, "tensor '%.200s' does not have four axes", v->name);
-    v->stored[layout] = id;
-    return check_shape(n, v, id, layout, st);
 }
 
 bool qc_tfl_define_real(struct qc_tfl_node *n, size_t k, qc_id id, enum qc_tfl_layout layout, struct qc_status *st)

@@ -114,6 +114,9 @@ bool qc_tfl_out_refuse(struct qc_tfl_writer *w, const struct qc_node *n, const c
    the clamp, and the clamp is marked done. */
 enum qc_tfl_activation qc_tfl_out_take_clamp(qc_id *v, struct qc_tfl_writer *w);
 
+/* Returns the operand of a Mul beside v; 0: n is no Mul. */
+qc_id qc_tfl_out_other_factor(const struct qc_node *n, qc_id v);
+
 /* Returns the first runtime that has a version of an operator. */
 const char *qc_tfl_out_runtime_of(enum qc_tfl_operator code, int version);
 

@@ -88,7 +88,7 @@ static const struct qc_node *next(qc_id *at, const struct qc_tfl_writer *w, qc_i
     return *at ? &w->g->nodes[*at] : NULL;
 }
 
-static qc_id other_factor(const struct qc_node *n, qc_id v)
+qc_id qc_tfl_out_other_factor(const struct qc_node *n, qc_id v)
 {
     if (!n || n->op != QC_OP_Mul) return 0;
     return n->inputs[0] == v ? n->inputs[1] : n->inputs[0];
@@ -105,14 +105,14 @@ static qc_id gelu_of(qc_id made[3], size_t *count, const struct qc_tfl_writer *w
     const struct qc_node *sum = next(&made[0], w, erf->outputs);
     if (!x || !beside(g, sum, QC_OP_Add, 1)) return 0;
     const struct qc_node *product = next(&made[1], w, sum->outputs);
-    const qc_id other = other_factor(product, sum->outputs);
+    const qc_id other = qc_tfl_out_other_factor(product, sum->outputs);
     *count = 2;
     if (!other) return 0;
     if (other != x && beside(g, qc_node_of(g, other), QC_OP_Mul, 0.5) == x) return x;
     const struct qc_node *last = next(&made[2], w, product->outputs);
     *count = 3;
     if (other == x) return beside(g, last, QC_OP_Mul, 0.5) ? x : 0;
-    return is_about(g, other, 0.5) && other_factor(last, product->outputs) == x ? x : 0;
+    return is_about(g, other, 0.5) && qc_tfl_out_other_factor(last, product->outputs) == x ? x : 0;
 }
 
 bool qc_tfl_write_erf(struct qc_tfl_writer *w, const struct qc_node *n)

@@ -151,25 +151,21 @@ bool qc_tfl_write_linear(struct qc_tfl_writer *w, const struct qc_node *n)
     return qc_tfl_out_add_node(w, quantizes ? QC_TFL_OP_QUANTIZE : QC_TFL_OP_DEQUANTIZE, 1, &x, y, NULL);
 }
 
-/* If Quantize `n` restores the integers that DequantizeLinear read, returns their tensor; otherwise NO_TENSOR. */
-static int integers_given(struct qc_tfl_writer *w, const struct qc_node *n)
-{
-    const struct qc_node *from = qc_node_of(w->g, n->inputs[0]);
-    if (n->op != QC_OP_Quantize || !from || from->op != QC_OP_DequantizeLinear) return QC_TFL_NO_TENSOR;
-    struct qc_tfl_tensor t = {.dtype = w->g->values[from->inputs[0]].type.dtype};
-    if (!linear_parameters(&t, w, from) || !is_stored_so(w->g, n->outputs, &t)) return QC_TFL_NO_TENSOR;
-    return qc_tfl_out_tensor_of(w, from->inputs[0], w->order[n->outputs]);
-}
-
 bool qc_tfl_write_convert(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_qparams *s = qc_graph_parameters(w->g, n->inputs[0]);
     if (s && s->kind == QC_QPARAMS_PRODUCT) return true; /* refused at the product that computes it */
     const bool quantizes = n->op == QC_OP_Quantize;
-    const int given = integers_given(w, n);
-    if (given != QC_TFL_NO_TENSOR) {
-        w->made[w->order[n->outputs]][n->outputs] = given;
-        return true;
+    const struct qc_node *from = qc_node_of(w->g, n->inputs[0]);
+    if (quantizes && from && from->op == QC_OP_DequantizeLinear) {
+        /* Quantize may restore the integers that DequantizeLinear read. */
+        struct qc_tfl_tensor t = {.dtype = w->g->values[from->inputs[0]].type.dtype};
+        const bool same = linear_parameters(&t, w, from) && is_stored_so(w->g, n->outputs, &t);
+        const int given = same ? qc_tfl_out_tensor_of(w, from->inputs[0], w->order[n->outputs]) : QC_TFL_NO_TENSOR;
+        if (given != QC_TFL_NO_TENSOR) {
+            w->made[w->order[n->outputs]][n->outputs] = given;
+            return true;
+        }
     }
     const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs]), y = qc_tfl_out_result(w, n->outputs);
     const int version = !quantizes && w->tensors[x].scale_count > 1 ? 5 : 0;

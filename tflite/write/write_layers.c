@@ -438,23 +438,21 @@ static bool write_dense(struct qc_tfl_writer *w, const struct qc_node *n, qc_id 
                                     3, inputs, to, o);
 }
 
-static bool write_matmul(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result)
-{
-    const int inputs[] = {qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN),
-                          qc_tfl_out_tensor_of(w, n->inputs[1], QC_TFL_PLAIN)},
-              to = qc_tfl_out_result(w, result);
-    if (w->tensors[inputs[0]].shape.rank < 2 || w->tensors[inputs[1]].shape.rank < 2 || w->order[result] == QC_TFL_LAST)
-        return qc_tfl_out_refuse(w, n, "a product with a vector has no form");
-    return qc_tfl_out_add_node(w, QC_TFL_OP_BATCH_MATMUL, 2, inputs, to, NULL);
-}
-
 bool qc_tfl_write_accumulator(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result)
 {
     bool dequantized;
     const enum qc_tfl_activation none = QC_TFL_ACTIVATION_NONE;
     const bool constant = qc_constant_of(w->g, stored_weight(&dequantized, w->g, n->inputs[1])) != NULL;
     if (n->op == QC_OP_ConvTranspose) return write_conv_transpose(w, n, result);
-    if (n->op == QC_OP_MatMul && !constant) return write_matmul(w, n, result);
+    if (n->op == QC_OP_MatMul && !constant) {
+        const int inputs[] = {qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN),
+                              qc_tfl_out_tensor_of(w, n->inputs[1], QC_TFL_PLAIN)},
+                  to = qc_tfl_out_result(w, result);
+        if (w->tensors[inputs[0]].shape.rank < 2 || w->tensors[inputs[1]].shape.rank < 2 ||
+            w->order[result] == QC_TFL_LAST)
+            return qc_tfl_out_refuse(w, n, "a product with a vector has no form");
+        return qc_tfl_out_add_node(w, QC_TFL_OP_BATCH_MATMUL, 2, inputs, to, NULL);
+    }
     const enum qc_tfl_activation a = qc_tfl_out_take_clamp(&result, w);
     if (n->op == QC_OP_Conv) return write_conv(w, n, result, a == none ? none : a);
     return write_dense(w, n, result, a);
@@ -473,12 +471,6 @@ bool qc_tfl_write_product(struct qc_tfl_writer *w, const struct qc_node *n)
     return true;
 }
 
-/* Returns the operand of a Mul beside v; 0: n is no Mul. */
-static qc_id factor_beside(const struct qc_node *n, qc_id v)
-{
-    return !n || n->op != QC_OP_Mul ? 0 : n->inputs[0] == v ? n->inputs[1] : n->inputs[0];
-}
-
 /* A product of integers that are rounded while the model runs: FULLY_CONNECTED of floats with integer weights, which
    rounds its rows in the same way. */
 bool qc_tfl_write_dynamic(struct qc_tfl_writer *w, const struct qc_node *n)
@@ -488,13 +480,13 @@ bool qc_tfl_write_dynamic(struct qc_tfl_writer *w, const struct qc_node *n)
     const struct qc_node *from = qc_node_of(g, n->inputs[0]);
     const qc_id cast = qc_only_reader(&w->uses, n->outputs),
                 scaled = cast && g->nodes[cast].op == QC_OP_Cast ? qc_only_reader(&w->uses, g->nodes[cast].outputs) : 0,
-                factor = scaled ? factor_beside(&g->nodes[scaled], g->nodes[cast].outputs) : 0;
+                factor = scaled ? qc_tfl_out_other_factor(&g->nodes[scaled], g->nodes[cast].outputs) : 0;
     const struct qc_node *scales = factor ? qc_node_of(g, factor) : NULL;
     const struct qc_tensor *weight = qc_constant_of(g, n->inputs[1]);
     if (!from || from->op != QC_OP_DynamicQuantizeLinear || !scales || !weight || weight->dtype != QC_I8 ||
         weight->shape.rank != 2 || (n->input_count > 3 && n->inputs[3]))
         return qc_tfl_out_refuse(w, n, "only products of rows with a constant matrix of int8 are written");
-    const qc_id by = factor_beside(scales, from->outputs + 1);
+    const qc_id by = qc_tfl_out_other_factor(scales, from->outputs + 1);
     const struct qc_tensor *units = by ? qc_constant_of(g, by) : NULL;
     const int64_t out = weight->shape.dim[1];
     if (!units || units->dtype != QC_F32 || (units->count != 1 && units->count != (size_t)out))

@@ -129,14 +129,6 @@ static bool check_type(struct qc_tfl_writer *w, const struct qc_node *n, qc_id v
     return true;
 }
 
-static const char *not_written(const struct qc_node *n)
-{
-    return qc_is_recurrent(n->op)
-               ? "only 1 to 256 known steps in float32 are written, without lengths, peepholes, clip, "
-                 "input_forget, layout 1 and activations of its own"
-               : "this operator is not written";
-}
-
 static bool write_nodes(struct qc_tfl_writer *w)
 {
     const struct qc_graph *g = w->g;
@@ -147,7 +139,11 @@ static bool write_nodes(struct qc_tfl_writer *w)
             if (!check_type(w, n, n->outputs + k)) return false;
         if (w->done[n->id] || refused != w->refused_count) continue;
         qc_tfl_writes *writes = qc_tfl_write_row(n->op)->writes;
-        if (!(writes ? writes(w, n) : qc_tfl_out_refuse(w, n, "%s", not_written(n))) || w->st->code != QC_OK)
+        const char *why = qc_is_recurrent(n->op)
+                              ? "only 1 to 256 known steps in float32 are written, without lengths, peepholes, clip, "
+                                "input_forget, layout 1 and activations of its own"
+                              : "this operator is not written";
+        if (!(writes ? writes(w, n) : qc_tfl_out_refuse(w, n, "%s", why)) || w->st->code != QC_OK)
             return w->st->code == QC_OK ? qc_fail(w->st, QC_UNSUPPORTED, "%s", qc_op_info(n->op)->name) : false;
     }
     return true;
@@ -260,14 +256,6 @@ static bool is_before(const char *a, const char *b)
     return false;
 }
 
-static struct qc_fb_object *port_map(struct qc_tfl_writer *w, const char *name, int tensor)
-{
-    struct qc_fb_object *o = qc_fb_make(w->builder, QC_TFL_TABLE_TensorMap);
-    qc_fb_set_string(o, QC_TFL_TensorMap_name, name);
-    qc_fb_set_int(o, QC_TFL_TensorMap_tensor_index, tensor);
-    return o;
-}
-
 static bool ports(int32_t **tensors, struct qc_tfl_writer *w, const struct qc_port *of, size_t count)
 {
     if (!(*tensors = QC_NEW_ARRAY(w->arena, int32_t, count, w->st))) return false;
@@ -279,7 +267,12 @@ static struct qc_fb_object **port_maps(struct qc_tfl_writer *w, const int32_t *t
                                        size_t count)
 {
     struct qc_fb_object **maps = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, count, w->st);
-    for (size_t i = 0; maps && i < count; i++) maps[i] = port_map(w, of[i].name, tensors[i]);
+    for (size_t i = 0; maps && i < count; i++) {
+        struct qc_fb_object *o = qc_fb_make(w->builder, QC_TFL_TABLE_TensorMap);
+        qc_fb_set_string(o, QC_TFL_TensorMap_name, of[i].name);
+        qc_fb_set_int(o, QC_TFL_TensorMap_tensor_index, tensors[i]);
+        maps[i] = o;
+    }
     return maps;
 }
 
@@ -377,7 +370,6 @@ static struct qc_fb_object *model_object(struct qc_tfl_writer *w)
     for (size_t i = 0; i < codes->count; i++) operators[i] = operator_code(w, codes->code[i], codes->version[i]);
     const size_t runtime_buffer = buffer_count;
     buffers[buffer_count++] = buffer_object(w, runtime, 16);
-
     struct qc_fb_object *m = qc_fb_make(w->builder, QC_TFL_TABLE_Model),
                         *s = one[0] = qc_fb_make(w->builder, QC_TFL_TABLE_SubGraph),
                         *d = one[1] = qc_fb_make(w->builder, QC_TFL_TABLE_SignatureDef),
@@ -420,25 +412,17 @@ static bool start(struct qc_tfl_writer *w)
     return w->st->code == QC_OK;
 }
 
-/* *out: the graph without Expect, which files do not have. */
-static bool without_expectations(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st)
-{
-    struct qc_rebuild r = {0};
-    bool ok = qc_rebuild_begin(&r, g, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++)
-        if (g->nodes[id].op == QC_OP_Expect)
-            ok = (r.map[g->nodes[id].outputs] = qc_rebuild_value(&r, g->nodes[id].inputs[0], st)) != 0;
-    ok = ok && qc_rebuild_finish(out, &r, st);
-    qc_rebuild_free(&r);
-    return ok;
-}
-
 bool qc_tfl_export(void **bytes, size_t *size, const struct qc_graph *g, struct qc_status *st)
 {
     struct qc_graph *held = NULL;
+    QC_REBUILD_SCOPE r = {0};
     struct qc_tfl_writer w = {.arena = qc_arena_new(), .st = st};
     if (!w.arena) return qc_fail_memory(st, 0);
-    bool ok = without_expectations(&held, g, st);
+    bool ok = qc_rebuild_begin(&r, g, st);
+    QC_EACH_NODE(n, g)
+        if (ok && n->op == QC_OP_Expect) /* which files do not have */
+            ok = (r.map[n->outputs] = qc_rebuild_value(&r, n->inputs[0], st)) != 0;
+    ok = ok && qc_rebuild_finish(&held, &r, st);
     w.g = held;
     ok = ok && start(&w) && write_nodes(&w) && report_refused(&w);
     const struct qc_fb_object *model = ok ? model_object(&w) : NULL;

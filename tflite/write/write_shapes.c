@@ -44,32 +44,6 @@ static int narrow_list(struct qc_tfl_writer *w, qc_id v)
     return qc_tfl_out_cast(w, qc_tfl_out_tensor_of(w, v, QC_TFL_PLAIN), QC_I32);
 }
 
-/* Does a shape that is joined of parts have a 0, which stands for a dimension of the input? */
-static bool copies_dimension(const struct qc_graph *g, qc_id list)
-{
-    const struct qc_node *join = qc_node_of(g, list);
-    for (unsigned i = 0; join && join->op == QC_OP_Concat && i < join->input_count; i++) {
-        const struct qc_tensor *part = qc_constant_of(g, join->inputs[i]);
-        for (size_t k = 0; part && k < part->count; k++)
-            if (qc_tensor_int(part, k) == 0) return true;
-    }
-    return false;
-}
-
-/* To a shape that is computed while the model runs. */
-static bool reshape_computed(struct qc_tfl_writer *w, const struct qc_node *n)
-{
-    const qc_id y = n->outputs;
-    const bool plain = w->order[y] == QC_TFL_PLAIN;
-    if (copies_dimension(w->g, n->inputs[1]))
-        return qc_tfl_out_refuse(w, n, "its shape is computed, and copies a dimension");
-    const int inputs[] = {qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN), narrow_list(w, n->inputs[1])},
-              to = qc_tfl_out_result(w, y),
-              first = plain ? to : qc_tfl_out_like(w, y, &w->g->values[y].type.shape, "_nchw");
-    return qc_tfl_out_add_node(w, QC_TFL_OP_RESHAPE, 2, inputs, first, NULL) &&
-           (plain || qc_tfl_out_permute_last(w, first, to));
-}
-
 bool qc_tfl_write_sizes(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const qc_id xv = n->inputs[0];
@@ -114,7 +88,22 @@ bool qc_tfl_write_shape(struct qc_tfl_writer *w, const struct qc_node *n)
     const struct qc_shape *s = &w->g->values[x].type.shape, *to = &w->g->values[y].type.shape;
     int unknown = 0;
     for (int i = 0; i < to->rank; i++) unknown += to->dim[i] == QC_FREE;
-    if (unknown > 1 && n->op == QC_OP_Reshape && !qc_constant_of(w->g, n->inputs[1])) return reshape_computed(w, n);
+    if (unknown > 1 && n->op == QC_OP_Reshape && !qc_constant_of(w->g, n->inputs[1])) {
+        /* To a shape that is computed while the model runs. */
+        const bool plain = w->order[y] == QC_TFL_PLAIN;
+        bool copies = false; /* a 0 among the joined parts of the shape stands for a dimension of the input */
+        const struct qc_node *join = qc_node_of(w->g, n->inputs[1]);
+        for (unsigned i = 0; join && join->op == QC_OP_Concat && i < join->input_count; i++) {
+            const struct qc_tensor *part = qc_constant_of(w->g, join->inputs[i]);
+            for (size_t k = 0; part && k < part->count; k++) copies = copies || qc_tensor_int(part, k) == 0;
+        }
+        if (copies) return qc_tfl_out_refuse(w, n, "its shape is computed, and copies a dimension");
+        const int inputs[] = {qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN), narrow_list(w, n->inputs[1])},
+                  made = qc_tfl_out_result(w, y),
+                  first = plain ? made : qc_tfl_out_like(w, y, &w->g->values[y].type.shape, "_nchw");
+        return qc_tfl_out_add_node(w, QC_TFL_OP_RESHAPE, 2, inputs, first, NULL) &&
+               (plain || qc_tfl_out_permute_last(w, first, made));
+    }
     if (w->order[x] == QC_TFL_LAST) {
         const int from = qc_tfl_out_tensor_of(w, x, QC_TFL_LAST);
         int perm[QC_RANK_MAX];
@@ -320,26 +309,6 @@ static bool has_free(const struct qc_shape *s)
     return false;
 }
 
-/* BROADCAST_TO has the shape of the result: the larger of each dimension and the one that is asked for. */
-static bool expand_computed(struct qc_tfl_writer *w, const struct qc_node *n)
-{
-    const struct qc_shape *from = &w->g->values[n->inputs[0]].type.shape, *to = &w->g->values[n->outputs].type.shape;
-    const struct qc_shape *list = &w->g->values[n->inputs[1]].type.shape;
-    int64_t own[QC_RANK_MAX];
-    if (has_free(from) || list->rank != 1 || list->dim[0] != to->rank)
-        return qc_tfl_out_refuse(w, n, "it expands to a free dimension");
-    for (int i = 0; i < to->rank; i++) {
-        const int at = i - (to->rank - from->rank);
-        own[i] = at < 0 ? 1 : from->dim[at];
-    }
-    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN), y = qc_tfl_out_result(w, n->outputs);
-    const int sizes[] = {narrow_list(w, n->inputs[1]), qc_tfl_out_ints(w, own, (size_t)to->rank, "least")};
-    const int whole = qc_tfl_out_like(w, n->inputs[1], list, "_least"), inputs[] = {x, whole};
-    w->tensors[whole].dtype = QC_I32;
-    return qc_tfl_out_add_node(w, QC_TFL_OP_MAXIMUM, 2, sizes, whole, NULL) &&
-           qc_tfl_out_add_node(w, QC_TFL_OP_BROADCAST_TO, 2, inputs, y, NULL);
-}
-
 /* Expand and Tile: the second operand is the shape, or how often. */
 bool qc_tfl_write_repeat(struct qc_tfl_writer *w, const struct qc_node *n)
 {
@@ -349,8 +318,25 @@ bool qc_tfl_write_repeat(struct qc_tfl_writer *w, const struct qc_node *n)
     const struct qc_tensor *times = qc_constant_of(g, n->inputs[1]);
     const enum qc_tfl_order order = w->order[n->outputs];
     int64_t list[QC_RANK_MAX];
-    if (expands && order == QC_TFL_PLAIN && has_free(s) && !qc_constant_of(g, n->inputs[1]))
-        return expand_computed(w, n);
+    if (expands && order == QC_TFL_PLAIN && has_free(s) && !qc_constant_of(g, n->inputs[1])) {
+        /* BROADCAST_TO has the shape of the result: the larger of each dimension and the one that is asked for. */
+        const struct qc_shape *from = &w->g->values[n->inputs[0]].type.shape,
+                              *to = &w->g->values[n->outputs].type.shape;
+        const struct qc_shape *asked = &w->g->values[n->inputs[1]].type.shape;
+        int64_t own[QC_RANK_MAX];
+        if (has_free(from) || asked->rank != 1 || asked->dim[0] != to->rank)
+            return qc_tfl_out_refuse(w, n, "it expands to a free dimension");
+        for (int i = 0; i < to->rank; i++) {
+            const int at = i - (to->rank - from->rank);
+            own[i] = at < 0 ? 1 : from->dim[at];
+        }
+        const int x = qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN), y = qc_tfl_out_result(w, n->outputs);
+        const int sizes[] = {narrow_list(w, n->inputs[1]), qc_tfl_out_ints(w, own, (size_t)to->rank, "least")};
+        const int whole = qc_tfl_out_like(w, n->inputs[1], asked, "_least"), inputs[] = {x, whole};
+        w->tensors[whole].dtype = QC_I32;
+        return qc_tfl_out_add_node(w, QC_TFL_OP_MAXIMUM, 2, sizes, whole, NULL) &&
+               qc_tfl_out_add_node(w, QC_TFL_OP_BROADCAST_TO, 2, inputs, y, NULL);
+    }
     if (!expands && !times) return qc_tfl_out_refuse(w, n, "how often it repeats is computed");
     for (int i = 0; i < s->rank; i++) {
         const int64_t v = expands ? s->dim[i] : qc_tensor_int(times, (size_t)i);

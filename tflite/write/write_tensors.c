@@ -31,13 +31,6 @@ static bool has_orders(const struct qc_graph *g, qc_id v)
     return v && g->values[v].kind != QC_VALUE_CONSTANT && rank >= 3 && rank <= 5;
 }
 
-/* A softmax along the channels works on channels last. */
-static bool is_channel_softmax(const struct qc_graph *g, const struct qc_node *n)
-{
-    return (n->op == QC_OP_Softmax || n->op == QC_OP_LogSoftmax) && qc_attr_int(n, "axis", -1) == 1 &&
-           g->values[n->outputs].type.shape.rank > 2;
-}
-
 bool qc_tfl_out_choose_orders(struct qc_tfl_writer *w)
 {
     const struct qc_graph *g = w->g;
@@ -46,8 +39,9 @@ bool qc_tfl_out_choose_orders(struct qc_tfl_writer *w)
     if (!parent || !last) return false;
     qc_union_start(parent, g->value_count + 1);
     QC_EACH_NODE(n, g) {
-        const bool any =
-            qc_op_info(n->op)->unary || qc_tfl_write_row(n->op)->order == QC_TFL_ANY || is_channel_softmax(g, n);
+        const bool any = qc_op_info(n->op)->unary || qc_tfl_write_row(n->op)->order == QC_TFL_ANY ||
+                         ((n->op == QC_OP_Softmax || n->op == QC_OP_LogSoftmax) && qc_attr_int(n, "axis", -1) == 1 &&
+                          g->values[n->outputs].type.shape.rank > 2);
         for (unsigned k = 0; any && k < n->input_count; k++)
             for (unsigned o = 0; o < n->output_count; o++) {
                 const qc_id a = n->inputs[k], b = n->outputs + o;
