@@ -19,7 +19,8 @@ import time
 import numpy as np
 
 SECONDS, LOAD, SAMPLES = 0.4, 3.0, "32"
-PROCESSORS = {"avx512-vnni": False, "avx2": True}  # name in the report: hides AVX-512
+AMX = "amx_int8" in pathlib.Path("/proc/cpuinfo").read_text()
+PROCESSORS = {"amx" if AMX else "avx512-vnni": False, "avx2": True}  # name in the report: hides AVX-512
 MEASURE = """
 import sys, time, numpy as np, measured_models as mm, models, pathlib
 data, *files = sys.argv[2:]

@@ -173,8 +173,8 @@ def quantize(
     target: Union[str, None] = None,
     # Decides about operators that are faster in float: left there, or quantized for size or for integers. One of speed, size, integers. Default: speed.
     prefer: Union[Literal['speed', 'size', 'integers'], None] = None,
-    # Names the processor whose estimated times decide what stays in float. One of any, avx512-vnni, avx2. Default: any.
-    processor: Union[Literal['any', 'avx512-vnni', 'avx2'], None] = None,
+    # Names the processor whose estimated times decide what stays in float. One of any, avx512-vnni, avx2, amx. Default: any.
+    processor: Union[Literal['any', 'avx512-vnni', 'avx2', 'amx'], None] = None,
     # Measures which operators are faster in float, with a command that prints milliseconds: "CMD {}".
     benchmark: Union[str, None] = None,
     # Quantizes only these operators, or those that match this pattern. A list gives several. Default: all.

@@ -34,7 +34,8 @@ enum qc_advise { QC_ADVICES(QC_CHOICE_VALUE) };
 /* Choices whose enumerations are those of other rooms, and numbers. */
 #define QC_PREFERENCES(c) c("speed", QC_PREFER_SPEED) c("size", QC_PREFER_SIZE) c("integers", QC_PREFER_INTEGERS)
 #define QC_PROCESSOR_NAMES(c)                                                                                          \
-    c("any", QC_PROCESSORS) c("avx512-vnni", QC_PROCESSOR_AVX512_VNNI) c("avx2", QC_PROCESSOR_AVX2)
+    c("any", QC_PROCESSORS) c("avx512-vnni", QC_PROCESSOR_AVX512_VNNI) c("avx2", QC_PROCESSOR_AVX2)                    \
+        c("amx", QC_PROCESSOR_AMX)
 #define QC_OVERFLOW_FIXES(c)                                                                                           \
     c("auto", QC_OVERFLOW_FIX_PAIRS) c("reduce-range", QC_OVERFLOW_FIX_REDUCE_RANGE) c("off", QC_OVERFLOW_FIX_OFF)
 #define QC_ACCUMULATOR_BOUNDS(c) c("auto", QC_BOUND_AUTO) c("proven", QC_BOUND_PROVEN) c("seen", QC_BOUND_SEEN)

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite/passes/operator_times.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "graph/core/multiply_adds.h"
 #include "graph/core/recurrent.h"
 
 const char *const qc_processor_names[QC_PROCESSORS] = {
-    [QC_PROCESSOR_AVX512_VNNI] = "avx512-vnni", [QC_PROCESSOR_AVX2] = "avx2"};
+    [QC_PROCESSOR_AVX512_VNNI] = "avx512-vnni", [QC_PROCESSOR_AVX2] = "avx2", [QC_PROCESSOR_AMX] = "amx"};
 
-enum { BLOCK = 16, FEW = 8, CACHED = 32768 };
+enum { BLOCK = 16, FEW = 8 };
+
+/* SkipLayerNormalization takes less time than Sum and LayerNormalization up to so many results, and so many more of
+   each row: the former takes longer for each result, the latter for each row and operator. */
+enum { FUSED_RESULTS = 150, FUSED_RESULTS_OF_ROW = 5 };
 
 enum kind {
     NONE,
@@ -24,7 +29,12 @@ struct work {
 };
 
 /* Channels that float convolutions compute together. */
-static const int64_t block_of[QC_PROCESSORS] = {[QC_PROCESSOR_AVX512_VNNI] = 16, [QC_PROCESSOR_AVX2] = 8};
+static const int64_t block_of[QC_PROCESSORS] = {
+    [QC_PROCESSOR_AVX512_VNNI] = 16, [QC_PROCESSOR_AVX2] = 8, [QC_PROCESSOR_AMX] = 16};
+
+/* Bytes of the cache that holds weights from one run to the next: the second level. */
+static const double cache_of[QC_PROCESSORS] = {
+    [QC_PROCESSOR_AVX512_VNNI] = 1.25e6, [QC_PROCESSOR_AVX2] = 1.25e6, [QC_PROCESSOR_AMX] = 2e6};
 
 struct rate {
     double node, multiply_add, window, weight, result, position;
@@ -40,6 +50,10 @@ static const struct rate rates_of[QC_PROCESSORS][QC_TIMES] = {
     [QC_PROCESSOR_AVX2] =
         {
 #include "rewrite/passes/operator_times_avx2.def"
+        },
+    [QC_PROCESSOR_AMX] =
+        {
+#include "rewrite/passes/operator_times_amx.def"
         },
 };
 #undef QC_TIME
@@ -95,9 +109,29 @@ static bool has_bias(const struct qc_uses *uses, const struct qc_node *n)
     return false;
 }
 
+static int on_of(const struct rate *r)
+{
+    int on = 0;
+    while (rates_of[on] != r) on++;
+    return on;
+}
+
 static int64_t block_for(const struct rate *r)
 {
-    return block_of[r == rates_of[QC_PROCESSOR_AVX2] ? QC_PROCESSOR_AVX2 : QC_PROCESSOR_AVX512_VNNI];
+    return block_of[on_of(r)];
+}
+
+/* Adds the time to read weights that the cache does not hold beside those of all other products. A chain of equal
+   Gemms takes no longer up to three quarters of the cache, and as long as it can from 1.75 of it. */
+static void add_reading(const struct rate *r, struct qc_operator_times *t, const struct qc_uses *uses, int64_t weights)
+{
+    int64_t *const times[] = {&t->integer, &t->real};
+    for (int real = 0; real < 2; real++) {
+        const int bytes = real ? 4 : 1;
+        const double missed = fmax(0, fmin(1, bytes * (double)uses->weights / cache_of[on_of(r)] - 0.75));
+        const struct work w = {.weights = weights};
+        *times[real] += (int64_t)(missed * bytes / 4 * (double)time_of(r, QC_TIME_FLOAT_LARGE, w));
+    }
 }
 
 /* Returns the time to order the channels of a float convolution that do not fill blocks as others than convolutions
@@ -184,17 +218,16 @@ static bool times_of_product(const struct rate *r, struct qc_operator_times *out
         const struct work w = {.multiply_adds = (int64_t)all,
                                .weights = weights,
                                .results = results,
-                               .positions = results / columns},
-                          beyond = {.weights = weights > CACHED ? weights - CACHED : 0};
+                               .positions = results / columns};
         const bool dense = n->op == QC_OP_Gemm;
-        out->real =
-            time_of(r, dense ? QC_TIME_FLOAT_DENSE : QC_TIME_FLOAT_MATMUL, w) + time_of(r, QC_TIME_FLOAT_LARGE, beyond);
+        out->real = time_of(r, dense ? QC_TIME_FLOAT_DENSE : QC_TIME_FLOAT_MATMUL, w);
         out->integer = time_of(r, dense ? QC_TIME_INT_DENSE : QC_TIME_INT_MATMUL, w);
         if (!dense && has_bias(uses, n)) {
             out->real += time_of(r, QC_TIME_FLOAT_GEMM_OF_MATMUL, w);
             out->integer += time_of(r, QC_TIME_FLOAT_ADD, w);
         }
     }
+    if (!qc_is_recurrent(n->op)) add_reading(r, out, uses, weights);
     return true;
 }
 
@@ -279,7 +312,7 @@ static struct pair kinds_of(const struct qc_node *n)
     if (others[n->op].real) return others[n->op];
     if (n->op == QC_OP_Resize) {
         const bool nearest = strcmp(qc_attr_string(n, "mode", "nearest"), "nearest") == 0;
-        return nearest ? (struct pair){QC_TIME_RESIZE_NEAREST, QC_TIME_RESIZE_NEAREST, false}
+        return nearest ? (struct pair){QC_TIME_RESIZE_NEAREST, QC_TIME_INT_RESIZE_NEAREST, false}
                        : (struct pair){QC_TIME_RESIZE, QC_TIME_RESIZE, false};
     }
     if (affine == QC_AFFINE_KEEP || affine == QC_AFFINE_JOIN)
@@ -367,15 +400,16 @@ int64_t qc_time_of_shapes(enum qc_processor on, const struct qc_graph *g, struct
     return nodes * time_of(rates_of[on], QC_TIME_SHAPE, (struct work){0});
 }
 
-/* Returns true for a sum that the runtime computes with the normalization that alone reads it, and that is no part of
-   an operator of the model, which files have again. */
-static bool is_skip(const struct qc_uses *uses, const struct qc_node *n)
+bool qc_is_slower_fused(const struct qc_uses *uses, const struct qc_node *n)
 {
     const struct qc_graph *g = uses->graph;
     const qc_id reader = n->op == QC_OP_Add ? qc_only_reader(uses, n->outputs) : 0;
-    return reader && g->nodes[reader].op == QC_OP_LayerNormalization && g->nodes[reader].inputs[0] == n->outputs &&
-           qc_value(g, n->outputs)->type.shape.rank == 3 && !qc_constant_of(g, n->inputs[0]) &&
-           !qc_constant_of(g, n->inputs[1]) && !qc_node_is_of_call(g, n);
+    const struct qc_shape *s = reader ? &qc_value(g, n->outputs)->type.shape : NULL;
+    if (!reader || g->nodes[reader].op != QC_OP_LayerNormalization || g->nodes[reader].inputs[0] != n->outputs ||
+        s->rank != 3 || qc_constant_of(g, n->inputs[0]) || qc_constant_of(g, n->inputs[1]))
+        return false;
+    const int64_t results = elements_of_one(g, n->outputs);
+    return results == 0 || results > FUSED_RESULTS + FUSED_RESULTS_OF_ROW * (results / s->dim[2]);
 }
 
 int64_t qc_time_of_forms(enum qc_processor on, const struct qc_uses *uses, const struct qc_graph *model)
@@ -384,7 +418,8 @@ int64_t qc_time_of_forms(enum qc_processor on, const struct qc_uses *uses, const
     int64_t time = 0;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct work w = {.results = elements_of_one(g, g->nodes[id].outputs)};
-        if (is_skip(uses, &g->nodes[id])) time += time_of(rates_of[on], QC_TIME_FLOAT_SKIP, w);
+        if (qc_is_slower_fused(uses, &g->nodes[id]) && !qc_node_is_of_call(g, &g->nodes[id]))
+            time += time_of(rates_of[on], QC_TIME_FLOAT_SKIP, w);
     }
     for (qc_id id = 1; id <= model->node_count; id++) {
         const struct qc_node *n = &model->nodes[id];
@@ -417,17 +452,29 @@ static bool takes_any_layout(const struct qc_node *n)
                  qc_op_info(n->op)->affine == QC_AFFINE_MERGE);
 }
 
-/* Returns true for images of more than one pixel: others are the same in both orders of channels. */
+/* Returns true for images of more than one pixel and rows of more than one element: others are the same in both orders
+   of channels. */
 static bool has_layout(const struct qc_graph *g, qc_id value)
 {
     const struct qc_shape *s = &qc_value(g, value)->type.shape;
-    return s->rank == 4 && (s->dim[2] != 1 || s->dim[3] != 1);
+    return (s->rank == 3 && s->dim[2] != 1) || (s->rank == 4 && (s->dim[2] != 1 || s->dim[3] != 1));
+}
+
+/* Returns true if the node does not set the order of channels of a value that a convolution of integers makes or
+   reads. In one dimension a sum in float does: all others of its operands have channels first. */
+static bool leaves_layout(const struct qc_graph *g, qc_id value, const struct qc_node *n)
+{
+    return takes_any_layout(n) &&
+           (qc_value(g, value)->type.shape.rank != 3 || qc_op_info(n->op)->affine != QC_AFFINE_MERGE);
 }
 
 bool qc_changes_layout(const struct qc_graph *g, qc_id value, const struct qc_node *one, const struct qc_node *other)
 {
+    const bool line = qc_value(g, value)->type.shape.rank == 3;
+    while (line && one && qc_node_affine(one) == QC_AFFINE_BOUND) one = maker_of(g, one->inputs[0]);
     const bool conv[] = {one && one->op == QC_OP_Conv, other && other->op == QC_OP_Conv};
-    return has_layout(g, value) && ((conv[0] && !takes_any_layout(other)) || (conv[1] && !takes_any_layout(one)));
+    return has_layout(g, value) &&
+           ((conv[0] && !leaves_layout(g, value, other)) || (conv[1] && !leaves_layout(g, value, one)));
 }
 
 /* Returns true if the runtime moves the order of channels from an input to the result. */

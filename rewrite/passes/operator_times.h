@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Estimated times of operators in a runtime, in float and in integers, from the work that shapes tell: a table for each
-   kind of processor (operator_times_avx512_vnni.def, operator_times_avx2.def). Placement (placed_by_time.h) and the
+   kind of processor (operator_times_*.def). Placement (placed_by_time.h) and the
    cost of files (quantize/search/cost.h) add them up. A free batch counts as one. */
 #pragma once
 
@@ -28,6 +28,10 @@ int64_t qc_time_of_run(enum qc_processor on, const struct qc_graph *g);
 /* Returns the time of the operators that compute with shapes of g alone, none of which qc_times_of_node counts; -1 and
    a status if out of memory. */
 int64_t qc_time_of_shapes(enum qc_processor on, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
+
+/* Returns true for a sum that ONNX Runtime (1.32) computes with the LayerNormalization that alone reads it, as
+   SkipLayerNormalization, if that takes longer than both operators: for all but short rows. */
+bool qc_is_slower_fused(const struct qc_uses *uses, const struct qc_node *n);
 
 /* Returns the time that operators of a model take longer than the forms that files have for them: PRelu, and the sum
    before a LayerNormalization, which the runtime joins with it. uses: of the graph that rules have made of the model.

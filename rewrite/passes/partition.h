@@ -46,7 +46,7 @@ enum qc_overflow_fix { QC_OVERFLOW_FIX_OFF, QC_OVERFLOW_FIX_PAIRS, QC_OVERFLOW_F
 enum qc_prefer { QC_PREFER_SPEED, QC_PREFER_SIZE, QC_PREFER_INTEGERS };
 
 /* Kinds of processors that times of operators are known of (rewrite/passes/operator_times.h). QC_PROCESSORS: any. */
-enum qc_processor { QC_PROCESSOR_AVX512_VNNI, QC_PROCESSOR_AVX2, QC_PROCESSORS };
+enum qc_processor { QC_PROCESSOR_AVX512_VNNI, QC_PROCESSOR_AVX2, QC_PROCESSOR_AMX, QC_PROCESSORS };
 
 struct qc_partition_options {
     struct qc_type_scheme activation, weight; /* .dtype QC_NONE: not quantized. If only activations are not: weight-only

@@ -303,7 +303,9 @@ static bool is_as_fast(const struct placement *p, const struct placement *floats
 {
     const int first = on == QC_PROCESSORS ? 0 : (int)on;
     for (int i = 0; i < QC_PROCESSORS; i++) {
-        const double least = i == first ? QC_PLACED_SLOWER : QC_PLACED_SLOWER_ELSEWHERE;
+        const double least = i == first               ? QC_PLACED_SLOWER
+                             : i == QC_PROCESSOR_AVX2 ? QC_PLACED_SLOWER_AVX2
+                                                      : QC_PLACED_SLOWER_ELSEWHERE;
         if ((on == QC_PROCESSORS || (int)on == i) &&
             (double)(p->time[i] - floats->time[i]) > fmax(least, QC_PLACED_SLOWER_SHARE * (double)floats->time[i]))
             return false;
