@@ -720,22 +720,22 @@ const checkMade = async (browser) => {
     assert.match(await page.$eval('.hurts:not(.helps) p', (e) => e.textContent), /quantized\. Its input is noisy\.$/);
   }));
   const unmet = (r) => {
-    const cost = { latency: 1.62, processors: { 'avx512-vnni': 1.62, avx2: 2.2 }, bytes: 22323 }, lost = { value: 0.3149, drop: 67.34, sqnr_db: 2.1, nll: null, int8_share: 0.609, met: false, chosen: false, reason: null };
+    const cost = { latency: 1.62, processors: { 'avx512-vnni': 1.62, avx2: 2.2, amx: 1.7 }, bytes: 22323 }, lost = { value: 0.3149, drop: 67.34, sqnr_db: 2.1, nll: null, int8_share: 0.609, met: false, chosen: false, reason: null };
     r.accuracy = { file: 'e.h5', metric: 'top1', samples: 597, fp32: 0.9883, int8: 0.3149, fp32_interval: null, int8_interval: null };
     r.fallback = { max_drop: 0.1, min_sqnr: 30, max_nll: null, met: false, mended: false, options: [], command: null, steps: [{ layers: 0, type: null, cost, ...lost }, { layers: 1, type: '16 bits', cost, ...lost }] };
     r.sensitivity = r.ranking.map((e) => ({ node: e.node, op: e.op, sqnr_db: e.output_sqnr_db, weights_sqnr_db: 50, value: null, drop: null }));
     r.files = [];
-    r.cost = { latency: 1, processors: { 'avx512-vnni': 1, avx2: 1.39 }, bytes: 20000 };
+    r.cost = { latency: 1, processors: { 'avx512-vnni': 1, avx2: 1.39, amx: 1.02 }, bytes: 20000 };
     r.advice[0].cost = cost;
   };
   await check('a file that was not written has no size, and one that is slower somewhere says where', () => shows(unmet, 'summary', (text) => {
     assert.match(text, /Size of the model filenone/);
     assert.match(text, /File 21\.8\sKB, estimated latency 100 → 162/);
-    assert.match(text, /139\s% on avx2\. Slower than float on avx2\. --benchmark/);
+    assert.match(text, /139\s% on avx2, 102\s% on amx\. Slower than float on avx2\. --benchmark/);
   }));
   await check('a file that is slower by an option names the option that is not', () => shows((r) => {
     r.options.prefer = 'integers';
-    r.cost = { latency: 1.29, processors: { 'avx512-vnni': 1.29, avx2: 2.21 }, bytes: 20000 };
+    r.cost = { latency: 1.29, processors: { 'avx512-vnni': 1.29, avx2: 2.21, amx: 1.3 }, bytes: 20000 };
   }, 'summary', (text) => assert.match(text, /Slower than float\. --prefer speed leaves operators in float\. --benchmark/)));
   const failedDemand = record(10, '/a_layer_');
   unmet(failedDemand);

@@ -4,6 +4,7 @@ Runtime has. scripts/file_latency compares estimates with measured latencies."""
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -122,3 +123,28 @@ def test_a_function_of_float_convolutions_costs_more_behind_integers(qcalib, tmp
     x = rng.standard_normal((8, 32, 24, 24)).astype(np.float32)
     assert latency(qcalib, tmp_path, nodes, weights, x, [1, 128, 1, 1]) == pytest.approx(1, abs=0.005)
     assert "QuantizeLinear" not in {n.op_type for n in onnx.load(tmp_path / "n.int8.onnx").graph.node}
+
+
+def optimized(path):
+    """The operators that ONNX Runtime makes of a file."""
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(path.with_suffix(".run.onnx"))
+    onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return [n.op_type for n in onnx.load(options.optimized_model_filepath).graph.node]
+
+
+@pytest.mark.parametrize("width", (4, 128))
+def test_a_sum_is_fused_with_the_normalization_of_short_rows_alone(width, qcalib, tmp_path):
+    """16 rows of 16 take 1.1 us as SkipLayerNormalization and 0.9 as two operators, of 128 9.3 and 1.6."""
+    rng = np.random.default_rng(4)
+    weights = {"w": rng.standard_normal((width, width)), "g": np.ones(width), "b": np.zeros(width)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("Add", ["p", "x"], ["a"]),
+        helper.make_node("LayerNormalization", ["a", "g", "b"], ["y"]),
+    ]
+    x = rng.standard_normal((8, 16, width)).astype(np.float32)
+    latency(qcalib, tmp_path, nodes, weights, x, [1, 16, width])
+    made = optimized(tmp_path / "n.int8.onnx")
+    assert "SkipLayerNormalization" in optimized(tmp_path / "n.onnx")
+    assert ("SkipLayerNormalization" in made, "Sum" in made) == (width == 4, width == 128)

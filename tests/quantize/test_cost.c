@@ -9,12 +9,17 @@
 
 static const struct qc_job_inputs in = {.model = {.file = MODEL}, .data = {.file = DATA}};
 
-static double time_of(const char *text, bool wide_is_float)
+static double time_on(enum qc_processor on, const char *text, bool wide_is_float)
 {
     OWN(qc_graph) *g = test_graph(text);
     double time;
-    MUST(qc_estimate_time(&time, QC_PROCESSOR_AVX512_VNNI, g, wide_is_float, ST));
+    MUST(qc_estimate_time(&time, on, g, wide_is_float, ST));
     return time;
+}
+
+static double time_of(const char *text, bool wide_is_float)
+{
+    return time_on(QC_PROCESSOR_AVX512_VNNI, text, wide_is_float);
 }
 
 /* ONNX Runtime 1.32 on an Intel Xeon with AVX512-VNNI, one thread: microseconds, measured. */
@@ -46,6 +51,68 @@ Test(cost, is_that_of_measured_operators)
         const double us = (time_of(cases[i].text, true) - run) / 1000;
         cr_expect(us > 0.8 * cases[i].us && us < 1.25 * cases[i].us, "case %zu: %g us", i, us);
     }
+}
+
+/* ONNX Runtime 1.32 on an Intel Xeon with AMX, one thread: microseconds, measured. */
+Test(cost, with_amx_is_that_of_measured_operators)
+{
+    static const struct {
+        const char *text;
+        double us;
+    } cases[] = {
+        {"graph \"g\"\ninput %1 \"x\" f32[1,64,16,16]\ninput %2 \"w\" f32[64,64,3,3]\n%3 \"y\" = Conv \"c\"(%1, %2) "
+         "{pads=[1,1,1,1]}\noutput \"y\" %3\n",
+         101},
+        {"graph \"g\"\ninput %1 \"x\" f32[1,64,16,16]\ninput %2 \"w\" f32[64,1,3,3]\n%3 \"y\" = Conv \"c\"(%1, %2) "
+         "{group=64, pads=[1,1,1,1]}\noutput \"y\" %3\n",
+         4.6},
+        {"graph \"g\"\ninput %1 \"x\" f32[1,192]\ninput %2 \"w\" f32[192,192]\n%3 \"y\" = Gemm \"c\"(%1, "
+         "%2)\noutput \"y\" %3\n",
+         1.66},
+        {"graph \"g\"\ninput %1 \"x\" f32[64,128]\ninput %2 \"w\" f32[128,128]\n%3 \"y\" = MatMul \"c\"(%1, "
+         "%2)\noutput \"y\" %3\n",
+         11.3},
+        {"graph \"g\"\ninput %1 \"x\" f32[64,96]\n%2 \"y\" = Softmax \"c\"(%1)\noutput \"y\" %2\n", 2.2},
+        {"graph \"g\"\ninput %1 \"x\" f32[1,32,16,16]\nconst %2 \"s\" f32[4] = {1, 1, 2, 2}\n%3 \"y\" = Resize "
+         "\"c\"(%1, -, %2) {mode=\"nearest\", nearest_mode=\"floor\"}\noutput \"y\" %3\n",
+         3.5},
+    };
+    const double run = time_on(QC_PROCESSOR_AMX, "graph \"g\"\ninput %1 \"x\" f32[5]\noutput \"x\" %1\n", true);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const double us = (time_on(QC_PROCESSOR_AMX, cases[i].text, true) - run) / 1000;
+        cr_expect(us > 0.8 * cases[i].us && us < 1.25 * cases[i].us, "case %zu: %g us", i, us);
+    }
+}
+
+/* So many Gemms of 512 units in a row, each with weights of its own or all with the same. */
+static double time_of_gemms(int count, bool same)
+{
+    enum { UNITS = 512, SIZE = 4 << 20 };
+    char *text = QC_NEW_ARRAY(test_arena(), char, SIZE, ST), *end = text + SIZE, *at = text;
+    MUST(text != NULL);
+    at += snprintf(at, SIZE, "graph \"g\"\ninput %%1 \"x\" f32[1,%d]\n", UNITS);
+    int last = 1;
+    for (int k = 0; k < count; k++) {
+        const bool again = same && k;
+        const int weight = again ? 2 : last + 1, result = again ? last + 1 : last + 2;
+        if (!again)
+            at += snprintf(at, (size_t)(end - at), "const %%%d \"w%d\" f32[%d,%d] = {1", weight, k, UNITS, UNITS);
+        for (int i = 1; !again && i < UNITS * UNITS; i++, at += 2) memcpy(at, ",1", 2);
+        at += snprintf(at, (size_t)(end - at), "%s%%%d = Gemm(%%%d, %%%d)\n", again ? "" : "}\n", result, last, weight);
+        last = result;
+    }
+    snprintf(at, (size_t)(end - at), "output \"y\" %%%d\n", last);
+    return time_on(QC_PROCESSOR_AMX, text, true) / 1000;
+}
+
+/* Weights that fit a cache of 2 MB are there in the next run. ONNX Runtime 1.32 on an Intel Xeon with AMX: a network of
+   one such Gemm takes 13.9 us, one of three 107 us. */
+Test(cost, of_weights_is_higher_if_the_cache_does_not_hold_them_all)
+{
+    const double one = time_of_gemms(1, false), three = time_of_gemms(3, false), same = time_of_gemms(3, true);
+    cr_expect(one > 0.8 * 13.9 && one < 1.25 * 13.9, "%g us", one);
+    cr_expect(three > 0.8 * 107 && three < 1.25 * 107, "%g us", three);
+    cr_expect(same < 3 * one, "the same weights are read once: %g us", same);
 }
 
 /* ONNX Runtime 1.32 computes HardSwish with a convolution of images in float (activation of its Conv), and as two
