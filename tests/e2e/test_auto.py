@@ -173,6 +173,7 @@ def test_a_free_change_does_not_lose_over_all_elements(qcalib, tmp_path):
     assert got["normal"] > got["low"] - 0.1, got
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("samples", (8, 16, 64))
 def test_few_samples_choose_an_observer_too(samples, qcalib, tmp_path):
     """All of them run. Below 32 samples no observer that cuts off more than mse is a candidate."""
