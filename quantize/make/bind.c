@@ -123,10 +123,7 @@ static void take(struct qc_network *net, struct qc_graph *g)
    asked for, or if moments are small for advice and changes that cost nothing. */
 static void drop_moments(struct qc_network *net)
 {
-    /* Networks of small models are made again in seconds. Their moments lie in a temporary file (a detector of 12 MB:
-       340 MB); to keep those of a ViT-B costs ten times the time and twice the memory. */
-    static const size_t small_model = (size_t)32 << 20, most[] = {(size_t)128 << 20, (size_t)1 << 30};
-    const size_t small = most[net->setup->model.graph->budget.model_bytes <= small_model];
+    static const size_t small = (size_t)128 << 20;
     const struct qc_options *o = net->scheme.options;
     const struct qc_collection *c = net->evidence->statistics;
     if (qc_options_repeats(o) || qc_has_statistics(net->setup->in) || net->setup->in->team ||

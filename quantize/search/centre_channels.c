@@ -159,7 +159,7 @@ static bool simulate_anew(struct qc_network *net, struct qc_status *st)
 
 bool qc_centre_channels(struct qc_network *net, struct qc_status *st)
 {
-    bool any, all;
+    bool any, all = true;
     if (net->form->centring || !qc_network_moments(net) || net->scheme.options->method.propagate ||
         qc_ablated("centre"))
         return true;

@@ -198,6 +198,7 @@ def test_names_of_a_hostile_model(quantize, examples, qcalib, tmp_path):
     )
 
 
+@pytest.mark.integers
 def test_what_stays_in_float_and_the_size_with_external_data(quantize, tmp_path):
     w = numpy.linspace(-1, 1, 256 * 256, dtype=numpy.float32).reshape(256, 256)
     nodes = [

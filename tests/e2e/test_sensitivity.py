@@ -51,7 +51,7 @@ def test_every_layer_is_measured_once_and_ranked(digits):
 
 def test_a_layer_alone_is_what_skipping_all_others_leaves(digits, tmp_path):
     """The last layer, whose quantizers no other has: the same through the whole pipeline."""
-    alone = ["--method", "mse", "--weight-rounding", "nearest", "--bias-correction", "off"]
+    alone = ["--method", "mse", "--weight-rounding", "nearest", "--bias-correction", "off", "--prefer", "integers"]
     effects = {e["node"]: e["sqnr_db"] for e in digits("--sensitivity", *alone).json["sensitivity"]}
     others = [option for name in effects if name != "logits_node" for option in ("--skip", name)]
     assert digits(*alone, *others).json["outputs"][0]["sqnr_db"] == pytest.approx(effects["logits_node"], abs=0.05)

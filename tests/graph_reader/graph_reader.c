@@ -85,8 +85,11 @@ static size_t word_length(struct reader *r)
     size_t n = 0;
     blanks(r);
     while (isalnum((unsigned char)r->at[n]) || (r->at[n] && strchr("_+-.", r->at[n]))) n++;
-    if (n == 3 && strncmp(r->at, "nan(", 4) == 0) n += strcspn(r->at + 3, ")\n") + 1;
-    return n < WORD && n <= strlen(r->at) ? n : 0;
+    if (n == 3 && strncmp(r->at, "nan(", 4) == 0) {
+        n += strcspn(r->at + 3, ")\n");
+        if (!r->at[n++]) return 0;
+    }
+    return n < WORD ? n : 0;
 }
 
 static const char *read_word(struct reader *r, char word[WORD], const char *expected)
@@ -238,7 +241,7 @@ static struct qc_tensor *read_data(struct reader *r, enum qc_dtype dtype, const 
     char word[WORD];
     expect(r, '{');
     /* Every element takes a character at least: what is announced cannot be more than what is there. */
-    require_text(r, qc_shape_count(&count, shape) && count <= strlen(r->at), "more data");
+    require_text(r, qc_shape_count(&count, shape) && strnlen(r->at, count) == count, "more data");
     struct qc_tensor *t = qc_tensor_new(dtype, shape, r->st);
     require(r, t);
     r->tensors[r->tensor_count++] = t;
