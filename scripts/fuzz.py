@@ -84,7 +84,7 @@ def run(target, program, count):
     failed = WORK / "failed"
     failed.mkdir(exist_ok=True)
     before = os.times()
-    options = [f"-runs={count}", f"-max_len={LARGEST}", "-timeout=60", "-rss_limit_mb=3000", "-reload=0", "-print_final_stats=1"]
+    options = [f"-runs={count}", f"-max_len={LARGEST}", "-timeout=600", "-report_slow_units=600", "-rss_limit_mb=3000", "-reload=0", "-print_final_stats=1"]
     with open(WORK / f"{target}.log", "w+b") as log:
         code = subprocess.run([program, *options, f"-artifact_prefix={failed}/{target}-", *inputs_of(target)], stdout=log, stderr=log).returncode
         log.seek(0)
@@ -122,6 +122,8 @@ def main():
     how = parser.parse_args()
     if how.seeds:
         make_seeds()
+    if not how.targets:
+        return False
     names = [t.partition("=")[0] for t in how.targets]
     if unknown := [n for n in names if n not in ROOMS]:
         parser.error(f"no target {unknown[0]}; there are {', '.join(ROOMS)}")
@@ -133,7 +135,9 @@ def main():
         rows = (coverage(n, folder / folder_of(n).name / f"replay_{n}") for n in names)
     else:
         sanitizers = "address,undefined,fuzzer-no-link" if how.sanitize else "fuzzer-no-link"
-        flags = ["-DCMAKE_BUILD_TYPE=Release", "-DQC_FUZZ=ON", f"-DQC_SANITIZE={sanitizers}"]
+        # A block of an arena is larger than what the sanitizer's allocator keeps, so it would be mapped for each input.
+        arena = f"-DQC_ARENA_DEBUG={'ON' if how.sanitize else 'OFF'}"
+        flags = ["-DCMAKE_BUILD_TYPE=Release", "-DQC_FUZZ=ON", f"-DQC_SANITIZE={sanitizers}", arena]
         folder = build("sanitized" if how.sanitize else "plain", flags, [f"fuzz_{n}" for n in names])
         print("| target | executions | processor seconds | edges | features |\n|---|---|---|---|---|")
         rows = (run(n, folder / folder_of(n).name / f"fuzz_{n}", int(t.partition("=")[2] or 100000)) for n, t in zip(names, how.targets, strict=True))
