@@ -16,7 +16,6 @@ import os
 import pathlib
 import sys
 import tempfile
-import time
 
 import graph_fuzz
 import graph_worker
@@ -405,17 +404,18 @@ def main():
     parser.add_argument("properties", nargs="*", help="names of PROPERTIES; all if left out")
     parser.add_argument("--seed", type=int, help="of the first network; one that the clock gives if left out")
     parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--log", help="file of the seeds and counts of all runs; the next run goes on after its last seed")
     parser.add_argument("--keep", help="folder for what fails")
     parser.add_argument("--whole", action="store_true", help="do not make smaller what fails")
     parser.add_argument("--program", default=os.environ.get("QCALIB", str(graph_fuzz.ROOT / "build/release/qcalib")))
     how = parser.parse_args()
-    first = how.seed if how.seed is not None else int(time.time()) * 1000
     known = {p.__name__: p for p in PROPERTIES}
     if unknown := set(how.properties) - set(known):
         parser.error(f"no property {min(unknown)}; there are {', '.join(known)}")
-    print(f"seed {first}", flush=True)
+    wanted = [known[p] for p in how.properties] or PROPERTIES
     with tempfile.TemporaryDirectory() as folder:
-        done, failures = campaign(first, how.count, pathlib.Path(how.program).resolve(), folder, [known[p] for p in how.properties] or PROPERTIES, how.keep, not how.whole)
+        run = lambda first, count: campaign(first, count, pathlib.Path(how.program).resolve(), folder, wanted, how.keep, not how.whole)
+        done, failures = graph_fuzz.recorded(how.log, "properties", how.seed, how.count, run)
     print("\n".join(f"{c:8} {n}" for n, c in done.items()))
     print(f"{len(failures)} failures")
     return bool(failures)
