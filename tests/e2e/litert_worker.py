@@ -9,6 +9,12 @@ import sys
 import numpy
 from ai_edge_litert.interpreter import Interpreter
 
+OTHER_SIZE = "the file has another size of the batch"  # what a shape is computed from has one
+
+
+def fits(x, shape):
+    return x.ndim == len(shape) and all(d in (-1, s) for d, s in zip(shape, x.shape))
+
 
 def run_each(model, samples):
     interpreter = Interpreter(model_content=model)
@@ -19,8 +25,10 @@ def run_each(model, samples):
         given = {}
         for name, shape in shapes.items():
             x = feeds[name]
-            fits = len(x.shape) == len(shape) and all(d in (-1, s) for d, s in zip(shape, x.shape))
-            given[name] = numpy.ascontiguousarray(x if fits else numpy.moveaxis(x, 1, -1))
+            x = x if fits(x, shape) or x.ndim < 3 else numpy.moveaxis(x, 1, -1)
+            if not fits(x, shape):
+                return OTHER_SIZE
+            given[name] = numpy.array(x, order="C")
         results.append({name: numpy.array(y) for name, y in runner(**given).items()})
     return results
 
