@@ -3,7 +3,8 @@
 """Properties of jobs on the random networks of graph_fuzz.py: a change that must not matter does not change the result.
 
     graph_fuzz_properties.py --count 1000             # all properties; another seed each time, printed first
-    graph_fuzz_properties.py --seed 7 --count 1 --keep DIR cut    # one network and one property; what fails is made smaller
+    graph_fuzz_properties.py --count 1000 --log properties.jsonl float16    # one property; goes on where the last run ended
+    graph_fuzz_properties.py --seed 7 --count 1 --keep DIR cut_at_a_tensor    # one network and one property; what fails is made smaller
 
 Each row of PROPERTIES is a function of a Network. It returns True, False if the network has no place for the change, or raises
 graph_fuzz.Failure."""
@@ -23,6 +24,7 @@ import h5py
 import numpy as np
 import onnx
 from graph_fuzz import DISCRETE, LEVELS, Failure
+from graph_recipes import RECIPES
 from graph_reduce import everything, info, inner_names
 from onnx import AttributeProto, TensorProto, numpy_helper
 
@@ -354,6 +356,12 @@ def forms(net):
     return True
 
 
+# Operators of the networks if one of these properties alone is asked for: most other networks have no place for the change.
+OPERATORS = {
+    scaled_inputs_and_weights: sorted((LINEAR | HOMOGENEOUS) & set(RECIPES)),
+    quantized_twice: sorted(set(RECIPES) - DISCRETE),
+    float16: sorted(set(RECIPES) - DISCRETE - WITH_TYPES - {"Function"}),
+}
 PROPERTIES = (order_of_samples, threads, shards, names_of_everything, order_of_nodes, scaled_inputs_and_weights, quantized_twice, cut_at_a_tensor, float16, forms)
 
 
@@ -370,8 +378,9 @@ def campaign(first, count, program, folder, wanted=PROPERTIES, keep_in=None, shr
     worker = graph_worker.Worker(pathlib.Path(program).parent / "libqcalib.so")
     checks = graph_fuzz.Checks(program, folder, worker)
     done, failures = collections.Counter(), []
+    names = OPERATORS.get(wanted[0]) if len(wanted) == 1 else None
     for seed in range(first, first + count):
-        g, model, _ = graph_fuzz.random_graph(seed)
+        g, model, _ = graph_fuzz.random_graph(seed, names=names)
         feeds = {v.name: v.arrays for v in g.inputs if v.name in {i.name for i in model.graph.input}}
         if not any(a[0].dtype.kind == "f" for a in feeds.values()) or isinstance(checks.runtime(model.SerializeToString(), feeds), str):
             continue
@@ -415,7 +424,7 @@ def main():
     wanted = [known[p] for p in how.properties] or PROPERTIES
     with tempfile.TemporaryDirectory() as folder:
         run = lambda first, count: campaign(first, count, pathlib.Path(how.program).resolve(), folder, wanted, how.keep, not how.whole)
-        done, failures = graph_fuzz.recorded(how.log, "properties", how.seed, how.count, run)
+        done, failures = graph_fuzz.recorded(how.log, " ".join(how.properties) or "properties", how.seed, how.count, run)
     print("\n".join(f"{c:8} {n}" for n, c in done.items()))
     print(f"{len(failures)} failures")
     return bool(failures)
