@@ -256,7 +256,7 @@ def scaled_inputs_and_weights(net):
 
 def quantized_twice(net):
     """A quantized file as the model of a job: nothing is left, or what is left is quantized as well as it was."""
-    if DISCRETE & {n.op_type for n in net.model.graph.node}:
+    if (DISCRETE | {"LpNormalization"}) & {n.op_type for n in net.model.graph.node}:  # the latter: of one number it is its sign
         return False
     again = net.quantize(onnx.load_model_from_string(net.base))
     if again:

@@ -132,7 +132,7 @@ def test_random_graphs(part, program, tmp_path):
     assert done["outputs equal"] > count and done["files loaded"] > count // 2
     assert done["outputs equal with AVX2"] or not AVX2
     assert done["outputs near in OpenVINO"] > count // 50 or not OPENVINO
-    assert done["outputs near in LiteRT"] > count // 50 or not LITERT
+    assert done["outputs near in LiteRT"] or not LITERT
 
 
 @pytest.mark.parametrize("name", FOUND)
