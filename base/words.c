@@ -100,8 +100,10 @@ const char *qc_closest(const char *name, const char *const *names, size_t n)
     unsigned least = 3;
     for (size_t i = 0; i < n; i++) {
         if (!names[i]) continue;
-        unsigned d = distance(name, names[i]);
-        if (d >= least || 2 * d > strlen(names[i])) continue;
+        const size_t length = strlen(name), other = strlen(names[i]);
+        if ((length > other ? length - other : other - length) >= least) continue; /* the distance is no less */
+        const unsigned d = distance(name, names[i]);
+        if (d >= least || 2 * d > other) continue;
         least = d;
         best = names[i];
     }

@@ -63,8 +63,10 @@ static bool find_directory(struct directory *d, const struct qc_bytes *b, struct
     if (d->count > MEMBERS_MAX || d->bytes > DIRECTORY_MAX)
         return qc_fail(st, QC_UNSUPPORTED, "it has %" PRIu64 " members; at most %d are read", d->count,
                        (int)MEMBERS_MAX);
-    return (d->at <= b->size && d->bytes <= b->size - d->at) ||
-           damaged_zip(st, "its list of members lies outside the file");
+    if (d->at > b->size || d->bytes > b->size - d->at)
+        return damaged_zip(st, "its list of members lies outside the file");
+    /* Before memory in proportion to the count is requested. */
+    return d->count <= d->bytes / ENTRY || damaged_zip(st, "a member's entry is missing");
 }
 
 /* Reads the zip64 extra field: the sizes that need more than 32 bits, in this order. */

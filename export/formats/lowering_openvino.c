@@ -107,11 +107,24 @@ static bool clips_between_levels(const struct qc_graph *g, const struct qc_node 
     return false;
 }
 
+/* A sum or mean along axis 1 of a value of three dimensions is computed on integers, and only that of the first
+   position of the batch is right. */
+static bool sums_rows(const struct qc_graph *g, const struct qc_node *n)
+{
+    if (n->op != QC_OP_ReduceSum && n->op != QC_OP_ReduceMean) return false;
+    const struct qc_shape *s = &g->values[n->inputs[0]].type.shape;
+    const int64_t *axes;
+    const size_t count = qc_attr_ints(n, "axes", &axes);
+    bool rows = count == 0; /* all, or computed */
+    for (size_t i = 0; i < count; i++) rows = rows || axes[i] == 1 || axes[i] == -2;
+    return rows && s->rank == 3 && s->dim[0] != 1 && read_as(g, n);
+}
+
 bool qc_lower_reads_apart(const struct qc_lowering *x, const struct qc_node *n, unsigned i)
 {
     if (i == 0)
         return pad_moves(x, n) || averages_padding(x->from, n) || gathers_product(x, n) ||
-               clips_between_levels(x->from, n);
+               clips_between_levels(x->from, n) || sums_rows(x->from, n);
     /* A recurrent operator whose weights it does not take for constants is refused. */
     const struct qc_node *w = n->inputs[i] ? qc_node_of(x->from, n->inputs[i]) : NULL;
     return qc_is_recurrent(n->op) && i <= 2 && w && w->op == QC_OP_Dequantize;

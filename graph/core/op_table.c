@@ -49,14 +49,14 @@ const char *qc_op_onnx_name(const char **domain, char buf[QC_ONNX_NAME], enum qc
 enum qc_op qc_op_from_name(const char *name)
 {
     for (int i = 1; i < QC_OP_COUNT; i++)
-        if (strcmp(infos[i].name, name) == 0) return (enum qc_op)i;
+        if (infos[i].name[0] == name[0] && strcmp(infos[i].name, name) == 0) return (enum qc_op)i;
     return QC_OP_INVALID;
 }
 
 enum qc_op qc_op_from_onnx(const char *name)
 {
     for (int i = 1; i < QC_OP_COUNT; i++)
-        if (infos[i].onnx[0] && strcmp(infos[i].onnx, name) == 0) return (enum qc_op)i;
+        if (infos[i].onnx[0] && infos[i].onnx[0] == name[0] && strcmp(infos[i].onnx, name) == 0) return (enum qc_op)i;
     return QC_OP_INVALID;
 }
 

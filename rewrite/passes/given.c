@@ -139,8 +139,20 @@ static bool only_read_back(const struct taking *t, const struct qc_node *n, cons
     return uses.count > 0;
 }
 
+/* Returns true if something else than a quantizer reads the value, which may be out of the range of the levels: the
+   saturation of this quantizer is not for that reader. */
+static bool saturates_for_some(const struct taking *t, qc_id x, const float ends[2], const struct qc_bounds *bounds)
+{
+    const struct qc_use_list uses = qc_all_uses(&t->uses, x);
+    bool others = false;
+    for (size_t i = 0; i < uses.count; i++)
+        others = others || !uses.of[i].node || t->g->nodes[uses.of[i].node].op != QC_OP_QuantizeLinear;
+    return others && (bounds[x].lo < (double)ends[0] || bounds[x].hi > (double)ends[1]);
+}
+
 /* Removes a QuantizeLinear and returns true, if all that reads it is removed too. */
-static bool take_quantize(struct taking *t, const struct qc_node *n, struct qc_status *st)
+static bool take_quantize(struct taking *t, const struct qc_node *n, const struct qc_bounds *bounds,
+                          struct qc_status *st)
 {
     struct qc_given p;
     if (!parameters_of(&p, t, n, st) || !only_read_back(t, n, &p, st)) return false;
@@ -163,14 +175,15 @@ static bool take_quantize(struct taking *t, const struct qc_node *n, struct qc_s
         if (p.count > 1 || (before && !qc_given_same(before, &p))) return false;
         const qc_id dq = t->g->nodes[qc_all_uses(&t->uses, n->outputs).of[0].node].outputs;
         const char *name = t->g->values[dq].name;
-        const bool clamps = p.zero_point[0] == qc_dtype_info(p.dtype)->lo && !t->from_zero[n->inputs[0]];
-        if (clamps) {
-            /* Saturation at a lowest level of 0 replaces a relu, or a clip from 0, in the file. */
-            const float bounds[] = {0, qc_dequantize_one(qc_dtype_info(p.dtype)->hi, affine_at(&p, 0, 1))};
+        const struct qc_dtype_info *levels = qc_dtype_info(p.dtype);
+        const float ends[] = {qc_dequantize_one(levels->lo, affine_at(&p, 0, 1)),
+                              qc_dequantize_one(levels->hi, affine_at(&p, 0, 1))};
+        if ((p.zero_point[0] == levels->lo && !t->from_zero[n->inputs[0]]) ||
+            saturates_for_some(t, n->inputs[0], ends, bounds)) {
+            /* Saturation replaces a relu or a clip in the file. */
             qc_id in[2];
             for (unsigned i = 0; i < 2; i++)
-                in[i] =
-                    qc_graph_add_made_constant(t->r->to, NULL, qc_tensor_of(QC_F32, &QC_SCALAR, &bounds[i], st), st);
+                in[i] = qc_graph_add_made_constant(t->r->to, NULL, qc_tensor_of(QC_F32, &QC_SCALAR, &ends[i], st), st);
             read = qc_graph_add(t->r->to,
                                 QC_NODE(QC_OP_Clip, QC_INPUTS(x, in[0], in[1]), QC_RESULT(name), .name = name), st);
         } else
@@ -239,9 +252,10 @@ static void mark_from_zero(struct taking *t, const struct qc_node *n, const stru
         t->from_zero[n->outputs + k] = t->from_zero[n->outputs + k] || all || bounds[n->outputs + k].lo >= 0;
 }
 
-static void take_given_node(struct taking *t, const struct qc_node *n, struct qc_status *st)
+static void take_given_node(struct taking *t, const struct qc_node *n, const struct qc_bounds *bounds,
+                            struct qc_status *st)
 {
-    if ((n->op == QC_OP_QuantizeLinear && take_quantize(t, n, st)) ||
+    if ((n->op == QC_OP_QuantizeLinear && take_quantize(t, n, bounds, st)) ||
         (n->op == QC_OP_DequantizeLinear && take_dequantize(t, n, st)) ||
         (n->op == QC_OP_Transpose && take_transpose(t, n, st)))
         return;
@@ -275,7 +289,7 @@ bool qc_take_given(struct qc_graph **out, struct qc_given_values *given, const s
     const struct qc_bounds *bounds = qc_graph_bounds(g, a, st);
     if (!values.of || !bounds) return false;
     QC_EACH_NODE(n, g) {
-        take_given_node(&t, n, st);
+        take_given_node(&t, n, bounds, st);
         mark_from_zero(&t, n, bounds);
     }
     if (!qc_rebuild_finish(out, &r, st)) return false;

@@ -11,7 +11,7 @@
 
 #include "calib/statistics/statistics.h"
 
-enum { ROWS_MAX = 4096 };
+enum { ROWS_MAX = 512 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* libFuzzer target: any bytes are decoded as an image, turned, made grey and resized, or there is a status. Replayed by
-   ctest on tests/datasets/corpus_images; to look for more: cmake with clang and -DQC_FUZZ=ON, then fuzz_images CORPUS.
+/* libFuzzer target: any bytes are decoded as an image of at most 4 MiB, turned, made grey and resized, or there is a
+   status. Replayed by ctest on tests/datasets/corpus_images; to look for more: cmake with clang and -DQC_FUZZ=ON, then
+   fuzz_images CORPUS.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const struct qc_budget budget = {.memory_limit = (size_t)1 << 30};
+    const struct qc_budget budget = {.memory_limit = (size_t)4 << 20};
     struct qc_status st = QC_STATUS_INIT;
     struct qc_pixels p = {.data = NULL};
     const bool ok = qc_decode_image(&p, data, size, &budget, &st);

@@ -6,7 +6,8 @@ options drawn from the library's table.
     graph_fuzz.py --count 500               # another seed each time, printed first
     graph_fuzz.py --seed 7 --count 1 --keep DIR   # one graph again; what fails is made smaller and written to DIR
     graph_fuzz.py --count 500 --every 20    # the program runs every 20th graph, the library the others (graph_worker.py)
-    graph_fuzz.py --count 500 --openvino 2  # every 2nd graph also for OpenVINO, and in it
+    graph_fuzz.py --count 500 --openvino 2 --litert 4   # every 2nd graph also for OpenVINO and in it, every 4th in LiteRT
+    graph_fuzz.py --count 500 --log graphs.jsonl        # goes on where the last run with this file ended, and adds its counts to it
     graph_fuzz.py --count 500 --avx2 10     # the default jobs of every 10th graph also in ONNX Runtime without VNNI (avx2_runtime.py)
 
 A model is made node by node. ONNX Runtime runs each node alone, once on its operands and once on operands that are a little off, so that
@@ -17,6 +18,7 @@ import argparse
 import collections
 import ctypes
 import dataclasses
+import json
 import os
 import pathlib
 import re
@@ -61,6 +63,14 @@ OTHERS = {
 }
 OTHER_FORMS = {"encodings": "json", "mnn": "json", "trt-cache": "cache", "text": "txt", "tflite": "tflite"}  # not ONNX
 LEFT = {"advice"}  # costs time; drawn rarely below
+IN_LITERT = (  # operators of graphs for LiteRT: --format tflite writes most of their forms
+    "Abs Add And ArgMax ArgMin AveragePool BatchNormalization Cast Ceil Clip Concat Conv ConvTranspose Cos DepthToSpace Div Elu Equal Exp Expand"
+    " Flatten Floor GRU Gather GatherElements Gelu Gemm GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual HardSigmoid HardSwish Identity"
+    " InstanceNormalization IsNaN LSTM LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax LpNormalization MatMul Max MaxPool Min Mul Neg"
+    " Not Or PRelu Pad Pow RNN Reciprocal ReduceL1 ReduceL2 ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"
+    " Relu Reshape Resize Round Shape Sigmoid Sign Sin Slice Softmax Softplus SpaceToDepth Split Sqrt Squeeze Sub Tanh Tile TopK Transpose"
+    " Unsqueeze Where"
+).split()
 
 
 OLDER = (  # (operator, opset in which it changed, the attributes that its operands from the second on were)
@@ -305,10 +315,12 @@ class Graph:
         return Value(name, arrays, noisy, exact and arrays[0].dtype.kind != "f", False)
 
 
-def random_graph(seed, steps=None):
-    """(Graph, model, outputs). One operator of each graph is drawn evenly, so that rare ones come too."""
+def random_graph(seed, steps=None, names=None):
+    """(Graph, model, outputs). One operator of each graph is drawn evenly, so that rare ones come too. names: of the operators; then
+    the first one is a product."""
     g = Graph(seed)
-    names = list(RECIPES)
+    product = 1 if names else 0.4
+    names = names or list(RECIPES)
     weights = np.array([RECIPES[n][1] for n in names], float)
     steps = steps or int(g.rng.choice([1, 2, 4, 6, 9, 12]))
     made = tries = 0
@@ -316,7 +328,7 @@ def random_graph(seed, steps=None):
         tries += 1
         even = made == 1 or steps == 1
         op = str(g.rng.choice(names, p=None if even else weights / weights.sum()))
-        op = str(g.rng.choice(["Conv", "MatMul", "Gemm"])) if not made and steps > 1 and g.chance(0.4) else op  # else nothing is quantized
+        op = str(g.rng.choice(["Conv", "MatMul", "Gemm"])) if not made and steps > 1 and g.chance(product) else op  # else nothing is quantized
         before = len(g.nodes), len(g.values)
         try:
             RECIPES[op][0](g, op)
@@ -324,7 +336,7 @@ def random_graph(seed, steps=None):
         except (Retry, ValueError, IndexError):  # the latter: a recipe for other shapes
             del g.nodes[before[0] :], g.values[before[1] :]
     if not g.nodes:
-        return random_graph(seed + 1_000_003, steps)
+        return random_graph(seed + 1_000_003, steps, names if product == 1 else None)
     read = {i for n in g.nodes for i in n.input}
     results = [v for v in g.values + g.loose if v not in g.inputs]
     ends = [v for v in results if v.name not in read]
@@ -395,7 +407,8 @@ class Checks:
         self.table = option_table(pathlib.Path(program).parent / "libqcalib.so")
         self.done, self.said = collections.Counter(), ""
         self.avx2 = False  # default jobs also in ONNX Runtime with the kernels that saturate
-        self.openvino = None  # an OpenVino: jobs for that target also run there
+        self.openvino = self.litert = None  # an OpenVino, a LiteRt: jobs for these targets also run there
+        self.ran = set()  # the runtimes in which a file of this graph ran
 
     def qcalib(self, *arguments, fine=(0,)):
         try:
@@ -443,7 +456,8 @@ class Checks:
         try:
             self.outputs(model, feeds)
         except Failure as failure:
-            if "its channels are first: read it with" not in str(failure):
+            volumes = any(a[0].ndim == 5 for a in feeds.values())  # no layout is proposed for these
+            if "its channels are first: read it with" not in str(failure) and not (volumes and "its shape does not fit" in str(failure)):
                 raise
 
     def write(self, model, feeds):
@@ -468,6 +482,7 @@ class Checks:
             parts = [loaded.run(names, {n: feeds[n][i].astype(t or feeds[n][i].dtype) for n, t in types.items()}) for i in range(SAMPLES)]
         except Exception as error:
             return str(error)
+        self.ran.add("ONNX Runtime")
         return {n: [p[k] for p in parts] for k, n in enumerate(names)}
 
     @staticmethod
@@ -550,6 +565,7 @@ class Checks:
                     want = avx2_runtime.saturating_worker().ask("run_each", given, [{n: a[i] for n, a in feeds.items()} for i in range(SAMPLES)])
                 except avx2_runtime.RuntimeFailed as error:
                     raise Failure("does not load with AVX2", f"{file}: {error}") from None
+                self.ran.add("ONNX Runtime with AVX2")
                 self.compared(file, graph, want, got, bound=strict, values=True, where=" with AVX2")
 
     def job(self, model, feeds, *options, fine):
@@ -580,25 +596,61 @@ class Checks:
             want = self.runtime(content, feeds)
             if isinstance(got, str):
                 raise Failure("does not load in OpenVINO", got[:600])
-            discrete = DISCRETE & {n.op_type for n in model.graph.node}
+            self.ran.add("OpenVINO")
+            self.nearly(model, real, want, got, "OpenVINO", floats)
+
+    def in_litert(self, model, feeds):
+        """The .tflite file in LiteRT is as near to the float model as the same network in ONNX Runtime. Shapes tell which axis has the
+        channels, so a model with an input of equal sizes is left out."""
+        if any(self.ambiguous(a[0].shape) for a in feeds.values()):
+            self.done["layout unknown in LiteRT"] += 1
+            return
+        options = ("--advice=off", "--threads=1", "--format=tflite,qdq", "--prefer=integers")
+        code, made = self.job(model, feeds, *options, fine=(0, 2, 3, 4))
+        if code:
+            self.done["refused for LiteRT"] += 1
+            return
+        read = [c if isinstance(c, bytes) else (self.folder / c).read_bytes() for form in (".tflite", ".onnx") for n, c in made if n.endswith(form)]
+        got = self.litert.run(read[0], [{n: a[i] for n, a in feeds.items()} for i in range(SAMPLES)])
+        if got == "the file has another size of the batch":
+            self.done["batch fixed in LiteRT"] += 1
+            return
+        if isinstance(got, str):
+            raise Failure("does not load in LiteRT", got[:600])
+        self.ran.add("LiteRT")
+        real, want = self.runtime(model.SerializeToString(), feeds), self.runtime(read[1], feeds)
+        for part in got:
             for name, arrays in real.items():
-                if discrete or arrays[0].dtype.kind != "f" or len({a.shape for a in arrays}) > 1 or not arrays[0].size:
-                    self.done["outputs not compared in OpenVINO"] += 1
-                    continue
-                exact, theirs, ours, both = (
-                    np.stack([np.asarray(p, np.float64) for p in parts])
-                    for parts in (arrays, [f[name] for f in floats], want[name], [g[name] for g in got])
-                )
-                if both.shape != exact.shape == theirs.shape:
-                    raise Failure("shape in OpenVINO", f"{name}: {both.shape}, expected {exact.shape}")
-                size = np.sqrt(max(1e-12, (exact**2).mean()))
-                apart = [np.sqrt(((x - exact) ** 2).mean()) / size if x.shape == exact.shape else np.inf for x in (theirs, ours, both)]
-                if not apart[0] < 1e-3:
-                    self.done["outputs of the float model differ in OpenVINO"] += 1
-                elif not apart[2] <= 1.5 * apart[1] + 0.02:
-                    raise Failure("OpenVINO differs", f"{name}: {apart[2]:.3g} of its size from the float model, {apart[1]:.3g} in ONNX Runtime")
-                else:
-                    self.done["outputs near in OpenVINO"] += 1
+                shape = arrays[0].shape
+                if name in part and part[name].shape != shape and part[name].ndim == len(shape) > 2:
+                    part[name] = np.moveaxis(part[name], -1, 1)
+        self.nearly(model, {n: a for n, a in real.items() if not self.ambiguous(a[0].shape)}, want, got, "LiteRT")
+
+    @staticmethod
+    def ambiguous(shape):
+        return len(shape) > 2 and shape[1] > 1 and len(set(shape[1:])) == 1
+
+    def nearly(self, model, real, want, got, where, floats=None):
+        """Outputs of another runtime are as near to those of the float model as in ONNX Runtime. floats: of the float model there."""
+        discrete = DISCRETE & {n.op_type for n in model.graph.node}
+        for name, arrays in real.items():
+            if discrete or arrays[0].dtype.kind != "f" or len({a.shape for a in arrays}) > 1 or not arrays[0].size:
+                self.done[f"outputs not compared in {where}"] += 1
+                continue
+            exact, theirs, ours, both = (
+                np.stack([np.asarray(p, np.float64) for p in parts])
+                for parts in (arrays, [f[name] for f in floats] if floats else arrays, want[name], [g[name] for g in got])
+            )
+            if both.shape != exact.shape == theirs.shape:
+                raise Failure(f"shape in {where}", f"{name}: {both.shape}, expected {exact.shape}")
+            size = np.sqrt(max(1e-12, (exact**2).mean()))
+            apart = [np.sqrt(((x - exact) ** 2).mean()) / size if x.shape == exact.shape else np.inf for x in (theirs, ours, both)]
+            if not apart[0] < 1e-3:
+                self.done[f"outputs of the float model differ in {where}"] += 1
+            elif not apart[2] <= 1.5 * apart[1] + 0.02:
+                raise Failure(f"{where} differs", f"{name}: {apart[2]:.3g} of its size from the float model, {apart[1]:.3g} in ONNX Runtime")
+            else:
+                self.done[f"outputs near in {where}"] += 1
 
     def compared(self, file, graph, want, got, bound, values, where=""):
         ops = {n.op_type for n in graph.node}
@@ -624,7 +676,7 @@ class Checks:
 
 def checked(seed, checks):
     """Makes and checks the graph of a seed. Returns (Graph, Failure or None, and what repeats it: model, inputs, check)."""
-    g, model, ends = random_graph(seed)
+    g, model, ends = random_graph(seed, names=IN_LITERT if checks.litert else None)
     feeds = {v.name: v.arrays for v in g.inputs if v.name in {i.name for i in model.graph.input}}
     if not feeds:
         return g, None, None
@@ -653,6 +705,10 @@ def checked(seed, checks):
         checks.write(m, f)
         checks.in_openvino(m, f)
 
+    def of_litert(m, f):
+        checks.write(m, f)
+        checks.in_litert(m, f)
+
     current = of_float
     try:
         if of_float(model, feeds):
@@ -666,6 +722,9 @@ def checked(seed, checks):
                 if checks.openvino:
                     current = of_openvino
                     of_openvino(model, feeds)
+                if checks.litert:
+                    current = of_litert
+                    of_litert(model, feeds)
                 if options:
                     current = of_options
                     of_options(model, feeds)
@@ -715,12 +774,12 @@ def keep(folder, seed, failure, model, feeds, options):
     (made / "why.txt").write_text(f"{failure}\noptions: {' '.join(options)}\n{text_of(model)}\n")
 
 
-def campaign(first, count, program, folder, keep_in=None, seconds=None, shrink=True, every=1, avx2=0, openvino=0):
+def campaign(first, count, program, folder, keep_in=None, seconds=None, shrink=True, every=1, avx2=0, openvino=0, litert=0):
     """Checks `count` graphs from a seed on, those that `every` divides by the program, those that `avx2` divides also without VNNI, and
-    those that `openvino` divides also in OpenVINO. Returns (Checks, operators, failures as texts)."""
+    those that `openvino` and `litert` divide also in OpenVINO and LiteRT. Returns (Checks, operators, failures as texts)."""
     checks, used, failures = Checks(program, folder), collections.Counter(), []
     worker = graph_worker.Worker(pathlib.Path(program).parent / "libqcalib.so")
-    runtime = openvino_runtime.OpenVino()
+    runtimes = openvino_runtime.OpenVino(), openvino_runtime.LiteRt()
     begun = cpu()
     for seed in range(first, first + count):
         if seconds and cpu() - begun > seconds:
@@ -728,9 +787,12 @@ def campaign(first, count, program, folder, keep_in=None, seconds=None, shrink=T
         checks.done["graphs"] += 1
         checks.library = worker if seed % every else None
         checks.avx2 = avx2 and seed % avx2 == 0
-        checks.openvino = runtime if openvino and seed % openvino == 0 else None
+        checks.openvino = runtimes[0] if openvino and seed % openvino == 0 else None
+        checks.litert = runtimes[1] if litert and seed % litert == 0 else None
+        checks.ran.clear()
         g, failure, repeat = checked(seed, checks)
         used.update(g.used)
+        checks.done.update(f"graphs in {runtime}" for runtime in checks.ran)
         if failure:
             model, feeds, check, options = repeat
             if shrink:
@@ -740,9 +802,32 @@ def campaign(first, count, program, folder, keep_in=None, seconds=None, shrink=T
             print(text, end="\n\n", flush=True)
             if keep_in:
                 keep(keep_in, seed, failure, model, feeds, options)
-    worker.close()
-    runtime.close()
+    for process in worker, *runtimes:
+        process.close()
     return checks, used, failures
+
+
+def recorded(path, kind, seed, count, run, part=100):
+    """Calls run(first, count), which returns (counts, failures as texts), for parts of `count` seeds, and returns the sums. Each part is
+    a line of the file `path`. Without a seed the first one follows the last line of this kind; without such a line the clock gives it."""
+    file = path and pathlib.Path(path)
+    lines = [json.loads(line) for line in file.read_text().splitlines()] if file and file.exists() else []
+    known = [line["first"] + line["count"] for line in lines if line["kind"] == kind]
+    first = seed if seed is not None else known[-1] if known else int(time.time()) * 1000
+    print(f"seed {first}", flush=True)
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    total, failures = collections.Counter(), []
+    for at in range(first, first + count, part):
+        done, failed = run(at, min(part, first + count - at))
+        if done is None:
+            break
+        total.update(done)
+        failures += failed
+        if file:
+            line = {"kind": kind, "first": at, "count": min(part, first + count - at), "commit": commit, "done": done, "failures": len(failed)}
+            with file.open("a") as end:
+                print(json.dumps(line), file=end)
+    return total, failures
 
 
 def main():
@@ -753,16 +838,26 @@ def main():
     parser.add_argument("--every", type=int, default=20, help="the program runs one graph of so many, the library the others")
     parser.add_argument("--avx2", type=int, default=0, help="one graph of so many also in ONNX Runtime without VNNI")
     parser.add_argument("--openvino", type=int, default=0, help="one graph of so many also in OpenVINO")
+    parser.add_argument("--litert", type=int, default=0, help="one graph of so many also in LiteRT, made of operators that it has")
+    parser.add_argument("--log", help="file of the seeds and counts of all runs; the next run goes on after its last seed")
     parser.add_argument("--keep", help="folder for what fails")
     parser.add_argument("--program", default=os.environ.get("QCALIB", str(ROOT / "build/release/qcalib")))
     how = parser.parse_args()
-    first = how.seed if how.seed is not None else int(time.time()) * 1000
-    print(f"seed {first}", flush=True)
+    used, begun = collections.Counter(), cpu()
     with tempfile.TemporaryDirectory() as folder:
-        checks, used, failures = campaign(first, how.count, pathlib.Path(how.program).resolve(), folder, how.keep, how.seconds, every=how.every, avx2=how.avx2,
-                                          openvino=how.openvino)
+
+        def run(first, count):
+            left = how.seconds - (cpu() - begun) if how.seconds else None
+            if left is not None and left <= 0:
+                return None, []
+            checks, operators, failures = campaign(first, count, pathlib.Path(how.program).resolve(), folder, how.keep, left, every=how.every,
+                                                   avx2=how.avx2, openvino=how.openvino, litert=how.litert)
+            used.update(operators)
+            return checks.done, failures
+
+        done, failures = recorded(how.log, "graphs", how.seed, how.count, run)
     print("operators:", ", ".join(f"{n} {c}" for n, c in sorted(used.items())))
-    print("\n".join(f"{c:8} {n}" for n, c in checks.done.items()))
+    print("\n".join(f"{c:8} {n}" for n, c in done.items()))
     print(f"{len(failures)} failures")
     return bool(failures)
 

@@ -3,7 +3,8 @@
 """Properties of jobs on the random networks of graph_fuzz.py: a change that must not matter does not change the result.
 
     graph_fuzz_properties.py --count 1000             # all properties; another seed each time, printed first
-    graph_fuzz_properties.py --seed 7 --count 1 --keep DIR cut    # one network and one property; what fails is made smaller
+    graph_fuzz_properties.py --count 1000 --log properties.jsonl float16    # one property; goes on where the last run ended
+    graph_fuzz_properties.py --seed 7 --count 1 --keep DIR cut_at_a_tensor    # one network and one property; what fails is made smaller
 
 Each row of PROPERTIES is a function of a Network. It returns True, False if the network has no place for the change, or raises
 graph_fuzz.Failure."""
@@ -16,7 +17,6 @@ import os
 import pathlib
 import sys
 import tempfile
-import time
 
 import graph_fuzz
 import graph_worker
@@ -24,6 +24,7 @@ import h5py
 import numpy as np
 import onnx
 from graph_fuzz import DISCRETE, LEVELS, Failure
+from graph_recipes import RECIPES
 from graph_reduce import everything, info, inner_names
 from onnx import AttributeProto, TensorProto, numpy_helper
 
@@ -255,7 +256,7 @@ def scaled_inputs_and_weights(net):
 
 def quantized_twice(net):
     """A quantized file as the model of a job: nothing is left, or what is left is quantized as well as it was."""
-    if DISCRETE & {n.op_type for n in net.model.graph.node}:
+    if (DISCRETE | {"LpNormalization"}) & {n.op_type for n in net.model.graph.node}:  # the latter: of one number it is its sign
         return False
     again = net.quantize(onnx.load_model_from_string(net.base))
     if again:
@@ -355,6 +356,12 @@ def forms(net):
     return True
 
 
+# Operators of the networks if one of these properties alone is asked for: most other networks have no place for the change.
+OPERATORS = {
+    scaled_inputs_and_weights: sorted((LINEAR | HOMOGENEOUS) & set(RECIPES)),
+    quantized_twice: sorted(set(RECIPES) - DISCRETE),
+    float16: sorted(set(RECIPES) - DISCRETE - WITH_TYPES - {"Function"}),
+}
 PROPERTIES = (order_of_samples, threads, shards, names_of_everything, order_of_nodes, scaled_inputs_and_weights, quantized_twice, cut_at_a_tensor, float16, forms)
 
 
@@ -371,8 +378,9 @@ def campaign(first, count, program, folder, wanted=PROPERTIES, keep_in=None, shr
     worker = graph_worker.Worker(pathlib.Path(program).parent / "libqcalib.so")
     checks = graph_fuzz.Checks(program, folder, worker)
     done, failures = collections.Counter(), []
+    names = OPERATORS.get(wanted[0]) if len(wanted) == 1 else None
     for seed in range(first, first + count):
-        g, model, _ = graph_fuzz.random_graph(seed)
+        g, model, _ = graph_fuzz.random_graph(seed, names=names)
         feeds = {v.name: v.arrays for v in g.inputs if v.name in {i.name for i in model.graph.input}}
         if not any(a[0].dtype.kind == "f" for a in feeds.values()) or isinstance(checks.runtime(model.SerializeToString(), feeds), str):
             continue
@@ -405,17 +413,18 @@ def main():
     parser.add_argument("properties", nargs="*", help="names of PROPERTIES; all if left out")
     parser.add_argument("--seed", type=int, help="of the first network; one that the clock gives if left out")
     parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--log", help="file of the seeds and counts of all runs; the next run goes on after its last seed")
     parser.add_argument("--keep", help="folder for what fails")
     parser.add_argument("--whole", action="store_true", help="do not make smaller what fails")
     parser.add_argument("--program", default=os.environ.get("QCALIB", str(graph_fuzz.ROOT / "build/release/qcalib")))
     how = parser.parse_args()
-    first = how.seed if how.seed is not None else int(time.time()) * 1000
     known = {p.__name__: p for p in PROPERTIES}
     if unknown := set(how.properties) - set(known):
         parser.error(f"no property {min(unknown)}; there are {', '.join(known)}")
-    print(f"seed {first}", flush=True)
+    wanted = [known[p] for p in how.properties] or PROPERTIES
     with tempfile.TemporaryDirectory() as folder:
-        done, failures = campaign(first, how.count, pathlib.Path(how.program).resolve(), folder, [known[p] for p in how.properties] or PROPERTIES, how.keep, not how.whole)
+        run = lambda first, count: campaign(first, count, pathlib.Path(how.program).resolve(), folder, wanted, how.keep, not how.whole)
+        done, failures = graph_fuzz.recorded(how.log, " ".join(how.properties) or "properties", how.seed, how.count, run)
     print("\n".join(f"{c:8} {n}" for n, c in done.items()))
     print(f"{len(failures)} failures")
     return bool(failures)

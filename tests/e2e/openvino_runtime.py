@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenVINO in a process of its own that lives as long as nothing crashes (openvino_worker.py), with the Python of
-build/venv/openvino.
+"""OpenVINO or LiteRT in a process of its own that lives as long as nothing crashes (openvino_worker.py, litert_worker.py), with the
+Python of build/venv/openvino or build/venv/litert.
 
     OpenVino().run(model, [{"x": array}, ...])    # [{output: array}, ...], or the text of an error; model: a file or bytes"""
 
@@ -11,6 +11,7 @@ import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent
 PYTHON = HERE.parents[1] / "build/venv/openvino/bin/python"
+PYTHON_OF_LITERT = HERE.parents[1] / "build/venv/litert/bin/python"
 
 
 def missing():
@@ -21,12 +22,14 @@ def missing():
 
 
 class OpenVino:
+    name, python, worker = "OpenVINO", PYTHON, "openvino_worker.py"
+
     def __init__(self):
         self.process = None
 
     def run(self, model, samples):
         if not self.process:
-            command = [PYTHON, HERE / "openvino_worker.py"]
+            command = [self.python, HERE / self.worker]
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         try:
             pickle.dump((model if isinstance(model, bytes) else str(model), samples), self.process.stdin)
@@ -35,10 +38,14 @@ class OpenVino:
         except (EOFError, BrokenPipeError, pickle.UnpicklingError):
             self.process.kill()
             code, self.process = self.process.wait(), None
-            return f"OpenVINO ended with {code}"
+            return f"{self.name} ended with {code}"
 
     def close(self):
         if self.process:
             self.process.stdin.close()
             self.process.wait()
             self.process = None
+
+
+class LiteRt(OpenVino):
+    name, python, worker = "LiteRT", PYTHON_OF_LITERT, "litert_worker.py"

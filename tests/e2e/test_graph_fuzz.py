@@ -21,6 +21,7 @@ SEED = int(os.environ.get("QCALIB_GRAPH_SEED", int(time.time()) * 1000 if LONG e
 PARTS = 4
 AVX2 = 0 if avx2_runtime.missing() else 20  # the default jobs of one graph of so many also run without VNNI
 OPENVINO = 0 if openvino_runtime.missing() else 10  # one graph of so many also in OpenVINO
+LITERT = 7 if openvino_runtime.PYTHON_OF_LITERT.exists() else 0  # and in LiteRT
 
 FOUND = {
     "gemm_bias_of_one_element": """<ir_version: 8, opset_import: ["" : 13]>
@@ -122,7 +123,7 @@ def test_random_graphs(part, program, tmp_path):
     count = COUNT // PARTS
     first = SEED + part * count
     print(f"tests/e2e/graph_fuzz.py --seed {first} --count {count}")
-    checks, used, failures = graph_fuzz.campaign(first, count, program, tmp_path, every=20, avx2=AVX2, openvino=OPENVINO)
+    checks, used, failures = graph_fuzz.campaign(first, count, program, tmp_path, every=20, avx2=AVX2, openvino=OPENVINO, litert=LITERT)
     print(dict(used), dict(checks.done))
     assert not failures, "\n\n".join(failures)
     # It compared what it is for.
@@ -131,6 +132,7 @@ def test_random_graphs(part, program, tmp_path):
     assert done["outputs equal"] > count and done["files loaded"] > count // 2
     assert done["outputs equal with AVX2"] or not AVX2
     assert done["outputs near in OpenVINO"] > count // 50 or not OPENVINO
+    assert done["outputs near in LiteRT"] or not LITERT
 
 
 @pytest.mark.parametrize("name", FOUND)

@@ -127,6 +127,17 @@ def test_members_that_share_their_bytes(qcalib, tmp_path):
     refused(qcalib("pack", "x.npz", "-o", "p.h5", code=None, timeout=60), BAD, "x.npz", "share")
 
 
+def test_a_list_too_short_for_its_members(qcalib, tmp_path):
+    """The count is refused before the first member is read, which would be for another reason."""
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as z:
+        z.writestr("a.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 6), }") + bytes(24))
+    data = bytearray((tmp_path / "x.npz").read_bytes())
+    data[data.index(b"PK\1\2") + 8] |= 1  # encrypted
+    data[-12:-10] = struct.pack("<H", 65535)
+    (tmp_path / "x.npz").write_bytes(data)
+    refused(qcalib("pack", "x.npz", "-o", "p.h5", code=None, timeout=60), BAD, "x.npz", "a member's entry is missing")
+
+
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("names,word", [(["x", "x"], "two arrays 'x'"), ([""], "no name")])
 def test_names_of_members(names, word, qcalib, tmp_path):

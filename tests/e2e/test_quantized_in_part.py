@@ -187,3 +187,20 @@ def test_a_job_on_the_result_of_another(first, qcalib, examples, tmp_path):
     accuracy = next(line for line in said.splitlines() if line.startswith("accuracy"))
     assert " % reference, " in accuracy and "float" not in accuracy
     assert "reference   the model without the rounding of " in said
+
+
+@pytest.mark.parametrize("zero", [0, 100])
+def test_a_quantizer_saturates_for_its_own_readers(zero, qcalib, tmp_path):
+    """Another reader of the value got the saturated one: 5 dB. The range of a quantizer may be that of a Clip."""
+    m = Model()
+    m.weights.update(w=normal(8, 6), v=normal(8, 5))
+    m.node("MatMul", [m.pair("x", 0.005, np.uint8(zero)), m.pair("w", 0.01, np.int8(0))], "y")
+    m.node("MatMul", ["x", "v"], "z")
+    m.node("Tanh", ["x"], "t")
+    m.save(tmp_path / "m.onnx", [("y", ["N", 6]), ("z", ["N", 5]), ("t", ["N", 8])], shape=["N", 8])
+    x = np.random.default_rng(3).normal(size=(SAMPLES, 8)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    qcalib("--data=x.npy", "--advice=off", "--no-report", "--prefer=integers", "m.onnx", "-o", "q.onnx")
+    want, got = (session(tmp_path / f).run(["y", "z", "t"], {"x": x}) for f in ("m.onnx", "q.onnx"))
+    for a, b in zip(want, got):
+        assert 10 * np.log10((a**2).sum() / ((a - b) ** 2).sum()) > 35

@@ -27,7 +27,7 @@ struct all {
     struct qc_graph *imported, *normalised, *equalized, *joined, *simulated, *expanded, *folded, *produced, *fixed,
         *lowered;
     struct qc_partition *partition;
-    struct qc_rules *rules, *fold_rules;
+    const struct qc_rules *rules, *fold_rules;
     struct qc_shape *shapes; /* [inputs] */
 };
 
@@ -228,20 +228,28 @@ static void run_quantized(struct all *a)
     export_all(a);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* The built-in rules for a target, which no pass changes. */
+static struct qc_rules *read_rules(const char *const *builtin, const char *target)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct all a = {0};
+    struct qc_rules *rules = qc_rules_new(&st);
+    bool ok = rules != NULL;
+    for (; ok && *builtin; builtin++) ok = qc_rules_add_builtin(rules, *builtin, &st);
+    if (!ok || !qc_rules_add_target(rules, target, &st)) abort();
+    return rules;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char *const builtin[] = {"normalise.rules", "patterns.rules", "islands.rules", "allow.rules", NULL},
+                             *const fold[] = {"requantize.rules", NULL};
+    static const struct qc_rules *rules, *fold_rules; /* read once: that takes longer than most models */
+    if (!rules) rules = read_rules(builtin, "ort");
+    if (!fold_rules) fold_rules = read_rules(fold, NULL);
+    struct qc_status st = QC_STATUS_INIT;
+    struct all a = {.rules = rules, .fold_rules = fold_rules};
     if (!made(qc_onnx_import_memory_with(&a.imported, NULL, data, size, NULL, &QC_IMPORT_INIT, &st), &st)) return 0;
     a.imported->budget.memory_limit = LIMIT;
-    a.rules = qc_rules_new(&st);
-    a.fold_rules = qc_rules_new(&st);
-    static const char *const builtin[] = {"normalise.rules", "patterns.rules", "islands.rules", "allow.rules"};
-    bool ok = a.rules && a.fold_rules && qc_rules_add_builtin(a.fold_rules, "requantize.rules", &st);
-    for (size_t i = 0; ok && i < sizeof builtin / sizeof *builtin; i++)
-        ok = qc_rules_add_builtin(a.rules, builtin[i], &st);
-    ok = ok && qc_rules_add_target(a.rules, "ort", &st);
-    if (!ok) abort();
     if (choose_shapes(&a)) {
         if (qc_is_quantized(a.imported))
             run_quantized(&a);
@@ -258,8 +266,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     qc_graph_free(a.equalized);
     qc_graph_free(a.normalised);
     qc_graph_free(a.imported);
-    qc_rules_free(a.rules);
-    qc_rules_free(a.fold_rules);
     free(a.shapes);
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "graph/core/verify.h"
+#include "rewrite/language/expansion_parts.h"
 #include "rewrite/passes/functions.h"
 #include "rewrite/passes/simulate.h"
 #include "simq/plan/plan.h"
@@ -45,10 +46,11 @@ static bool made(bool ok, const struct qc_graph *g, const struct qc_status *st)
 static void apply(const struct qc_rules *rules)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL, *normalised = NULL, *joined = NULL, *simulated = NULL, *moved = NULL;
+    static struct qc_graph *g; /* read once */
+    struct qc_graph *normalised = NULL, *joined = NULL, *simulated = NULL, *moved = NULL;
     struct qc_partition *p = NULL;
     const struct qc_partition_options options = QC_PARTITION_INIT;
-    if (!qc_graph_parse(&g, NETWORK, sizeof NETWORK - 1, &st)) abort();
+    if (!g && !qc_graph_parse(&g, NETWORK, sizeof NETWORK - 1, &st)) abort();
     g->budget.memory_limit = LIMIT;
     if (made(qc_normalise(&normalised, g, rules, qc_evaluate, &st), normalised, &st) &&
         made(qc_join_functions(&joined, normalised, rules, &options, &st), joined, &st) &&
@@ -60,17 +62,40 @@ static void apply(const struct qc_rules *rules)
     qc_partition_free(p);
     qc_graph_free(joined);
     qc_graph_free(normalised);
-    qc_graph_free(g);
 }
 
-/* The text behind these built-in files; NULL: it is refused. */
-static struct qc_rules *read_rules(const uint8_t *data, size_t size, const char *const *builtin)
+/* Built-in files, read once: they take longer than most texts. Freed by nobody. */
+static const struct qc_rules *read_builtin(const char *const *builtin)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_rules *rules = qc_rules_new(&st);
     bool ok = rules != NULL;
     for (; ok && *builtin; builtin++) ok = qc_rules_add_builtin(rules, *builtin, &st);
     if (!ok) abort();
+    return rules;
+}
+
+/* Returns an array of the exact size, so that a later item must grow it. */
+static void *copy(const void *items, size_t count, size_t size)
+{
+    void *made = malloc(count ? count * size : 1);
+    if (!made) abort();
+    if (count) memcpy(made, items, count * size);
+    return made;
+}
+
+/* The text behind built-in files; NULL: it is refused. The parser replaces whole rules, so the copy has lists of its
+   own, and borrows what they name. */
+static struct qc_rules *read_rules(const uint8_t *data, size_t size, const struct qc_rules *builtin)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_rules *rules = copy(builtin, 1, sizeof *builtin);
+    rules->rules = copy(builtin->rules, rules->capacity = builtin->count, sizeof *builtin->rules);
+    rules->allows = copy(builtin->allows, rules->allow_capacity = builtin->allow_count, sizeof *builtin->allows);
+    rules->sets = copy(builtin->sets, rules->set_capacity = builtin->set_count, sizeof *builtin->sets);
+    rules->functions =
+        copy(builtin->functions, rules->function_capacity = builtin->function_count, sizeof *builtin->functions);
+    if (!(rules->arena = qc_arena_new())) abort();
     rules->target_file = data[0] == 't';
     if (made(qc_rules_parse(rules, "my.rules", (const char *)data + 1, size - 1, &st), NULL, &st)) return rules;
     qc_rules_free(rules);
@@ -79,10 +104,13 @@ static struct qc_rules *read_rules(const uint8_t *data, size_t size, const char 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const alone[] = {NULL}, *const builtin[] = {"normalise.rules", "patterns.rules", "islands.rules",
-                                                                   "allow.rules", NULL};
+    static const char *const none[] = {NULL}, *const all[] = {"normalise.rules", "patterns.rules", "islands.rules",
+                                                              "allow.rules", NULL};
+    static const struct qc_rules *alone, *builtin;
+    if (!alone) alone = read_builtin(none);
+    if (!builtin) builtin = read_builtin(all);
     if (!size) return 0;
-    struct qc_rules *rules = read_rules(data, size, alone); /* built-in files take longer than most texts */
+    struct qc_rules *rules = read_rules(data, size, alone);
     if (!rules) return 0;
     qc_rules_free(rules);
     rules = read_rules(data, size, builtin);

@@ -299,6 +299,36 @@ def test_convolutions_of_one_dimension(program, tmp_path):  # noqa: F811
     assert {"CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "ADD", "FULLY_CONNECTED"} <= set(found) and "TRANSPOSE" not in found
 
 
+@pytest.mark.parametrize("second", ["constant", "computed"])
+def test_a_product_that_a_pool_reads(second, program, tmp_path):  # noqa: F811
+    """Its rows are those of channels first, and the pool reads channels last: the result had the shape of the latter."""
+    product = [node("Transpose", ["a"], "t", perm=[0, 1, 3, 2]), node("MatMul", ["a", "t"], "p")] if second == "computed" else []
+    nodes = [node("MatMul", ["x", "w"], "a"), *product, node("MaxPool", ["p" if product else "a"], "y", kernel_shape=[2, 2])]
+    made(tmp_path, nodes, (3, 6, 8), {"w": array(8, 10)})
+    content = quantized(program, tmp_path, "made.onnx", "data.h5", "--prefer", "integers")
+    check_network(program, tmp_path, content, tmp_path / "data.h5", 8)
+
+
+def test_a_product_of_a_vector(program, tmp_path):  # noqa: F811
+    """FULLY_CONNECTED gives a result of two dimensions unless it keeps their number."""
+    nodes = [node("Squeeze", ["x", "zero"], "v"), node("MatMul", ["v", "w"], "a"), node("ReduceMax", ["a"], "y", axes=[0], keepdims=0)]
+    made(tmp_path, nodes, (8,), {"w": array(8, 10), "zero": np.array([0])})
+    content = quantized(program, tmp_path, "made.onnx", "data.h5", "--prefer", "integers")
+    check_network(program, tmp_path, content, tmp_path / "data.h5", 8)
+
+
+@pytest.mark.parametrize("op", ["ReduceSumSquare", "ReduceL1", "ReduceL2"])
+def test_reductions_that_are_refused(op, program, tmp_path):  # noqa: F811
+    """Without axes there is nothing to reduce, but all axes were; no kernel has the magnitudes of integers."""
+    product = node("MatMul", ["x", "w"], "a")
+    how = ("-q", "--no-report", "--advice", "off", "--prefer", "integers", "--data", "data.h5", "--format", "tflite", "made.onnx")
+    made(tmp_path, [product, node(op, ["a"], "y", noop_with_empty_axes=1)], (6, 8), {"w": array(8, 10)}, opset=18)
+    assert f"{op} '{op}_y': it reduces no axis" in command(program, tmp_path, *how, code=4)
+    if op == "ReduceL1":
+        made(tmp_path, [product, node("ArgMax", ["a"], "i", axis=1, keepdims=0), node(op, ["i", "axes"], "y")], (6, 8), {"w": array(8, 10), "axes": np.array([1])}, opset=18)
+        assert "it is written in float32 alone" in command(program, tmp_path, *how, code=4)
+
+
 def check_close(program, folder, content):  # noqa: F811
     """A step of the result apart at most, and only seldom."""
     command(program, folder, "run", "made.int8.onnx", "--data", "data.h5", "--rounding", "tflite", "-o", "out.h5")

@@ -200,6 +200,9 @@ bool qc_tfl_write_reduced(struct qc_tfl_writer *w, const struct qc_node *n)
     struct chain c = begin(w, n);
     if (!keep) c.order = QC_TFL_PLAIN;
     if (n->input_count > 1 && n->inputs[1]) return qc_tfl_out_refuse(w, n, "its axes are computed");
+    if (w->g->values[n->inputs[0]].type.dtype != QC_F32)
+        return qc_tfl_out_refuse(w, n, "it is written in float32 alone");
+    if (!count && qc_attr_int(n, "noop_with_empty_axes", 0)) return qc_tfl_out_refuse(w, n, "it reduces no axis");
     for (size_t i = 0; i < count; i++) axes[i] = divides ? own : given[i] < 0 ? given[i] + rank : given[i];
     for (int i = 0, all = !count; all && i < rank; i++) axes[count++] = i;
     const int x = qc_tfl_out_tensor_of(w, n->inputs[0], c.order);

@@ -390,6 +390,17 @@ static bool write_conv_transpose(struct qc_tfl_writer *w, const struct qc_node *
     return (!cuts || qc_tfl_out_slice(w, full, made, begin, end, step, 9)) && settle(w, made, given);
 }
 
+/* Adds a product, which computes the value `result` in plain order. version 0: follows from the types. */
+static bool add_product(struct qc_tfl_writer *w, enum qc_tfl_operator code, int version, unsigned input_count,
+                        const int *inputs, qc_id result, struct qc_fb_object *o)
+{
+    const int to = qc_tfl_out_result(w, result);
+    if (w->order[result] != QC_TFL_LAST) return qc_tfl_out_add_versioned(w, code, version, input_count, inputs, to, o);
+    const int plain = qc_tfl_out_like(w, result, &w->g->values[result].type.shape, "_nchw");
+    return qc_tfl_out_add_versioned(w, code, version, input_count, inputs, plain, o) &&
+           qc_tfl_out_permute_last(w, plain, to);
+}
+
 /* Writes Gemm and MatMul with a constant weight as FULLY_CONNECTED. */
 static bool write_dense(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result,
                         enum qc_tfl_activation activation)
@@ -424,18 +435,15 @@ static bool write_dense(struct qc_tfl_writer *w, const struct qc_node *n, qc_id 
         static const int swapped[] = {1, 0};
         weight = weight_of(w, n->inputs[1], s, out_first ? AS_IT_IS : swapped, 0);
     }
-    const int inputs[] = {x, weight, bias_of(w, n, out, x)}, to = qc_tfl_out_result(w, result);
+    const int inputs[] = {x, weight, bias_of(w, n, out, x)};
     struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_FULLY_CONNECTED);
-    const bool keep = xs->rank > 2;
+    const bool keep = xs->rank != 2;
     qc_fb_set_int(o, QC_TFL_FullyConnectedOptions_fused_activation_function, activation);
     qc_fb_set_int(o, QC_TFL_FullyConnectedOptions_keep_num_dims, keep);
     if (blocks) qc_fb_set_int(o, QC_TFL_FullyConnectedOptions_asymmetric_quantize_inputs, 1);
     /* Runtimes that refuse 14 do not read blocks. */
-    return qc_tfl_out_add_versioned(w, QC_TFL_OP_FULLY_CONNECTED,
-                                    blocks                                  ? 14
-                                    : keep && w->tensors[x].dtype != QC_I16 ? 5
-                                                                            : 0,
-                                    3, inputs, to, o);
+    const int version = blocks ? 14 : keep && w->tensors[x].dtype != QC_I16 ? 5 : 0;
+    return add_product(w, QC_TFL_OP_FULLY_CONNECTED, version, 3, inputs, result, o);
 }
 
 bool qc_tfl_write_accumulator(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result)
@@ -446,12 +454,10 @@ bool qc_tfl_write_accumulator(struct qc_tfl_writer *w, const struct qc_node *n, 
     if (n->op == QC_OP_ConvTranspose) return write_conv_transpose(w, n, result);
     if (n->op == QC_OP_MatMul && !constant) {
         const int inputs[] = {qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN),
-                              qc_tfl_out_tensor_of(w, n->inputs[1], QC_TFL_PLAIN)},
-                  to = qc_tfl_out_result(w, result);
-        if (w->tensors[inputs[0]].shape.rank < 2 || w->tensors[inputs[1]].shape.rank < 2 ||
-            w->order[result] == QC_TFL_LAST)
+                              qc_tfl_out_tensor_of(w, n->inputs[1], QC_TFL_PLAIN)};
+        if (w->tensors[inputs[0]].shape.rank < 2 || w->tensors[inputs[1]].shape.rank < 2)
             return qc_tfl_out_refuse(w, n, "a product with a vector has no form");
-        return qc_tfl_out_add_node(w, QC_TFL_OP_BATCH_MATMUL, 2, inputs, to, NULL);
+        return add_product(w, QC_TFL_OP_BATCH_MATMUL, 0, 2, inputs, result, NULL);
     }
     const enum qc_tfl_activation a = qc_tfl_out_take_clamp(&result, w);
     if (n->op == QC_OP_Conv) return write_conv(w, n, result, a == none ? none : a);
@@ -508,11 +514,10 @@ bool qc_tfl_write_dynamic(struct qc_tfl_writer *w, const struct qc_node *n)
     t->zero_point = zeros;
     w->done[cast] = w->done[scaled] = true;
     struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_FULLY_CONNECTED);
-    qc_fb_set_int(o, QC_TFL_FullyConnectedOptions_keep_num_dims, w->tensors[inputs[0]].shape.rank > 2);
+    qc_fb_set_int(o, QC_TFL_FullyConnectedOptions_keep_num_dims, w->tensors[inputs[0]].shape.rank != 2);
     qc_fb_set_int(o, QC_TFL_FullyConnectedOptions_asymmetric_quantize_inputs, 1);
     /* Earlier versions read only the first of several scales. */
-    return qc_tfl_out_add_versioned(w, QC_TFL_OP_FULLY_CONNECTED, units->count > 1 ? 12 : 9, 2, inputs,
-                                    qc_tfl_out_result(w, g->nodes[scaled].outputs), o);
+    return add_product(w, QC_TFL_OP_FULLY_CONNECTED, units->count > 1 ? 12 : 9, 2, inputs, g->nodes[scaled].outputs, o);
 }
 
 /* DynamicQuantizeLinear: the products that read it round its input. */
