@@ -97,7 +97,7 @@ def peak(program, tmp_path):
 
 @pytest.mark.parametrize(
     "layers, most, refused, enough",
-    [(2000, 250, (25, 50, 100), 260), nightly(8000, 800, (100, 200, 300), 900)],
+    [(2000, 252, (25, 50, 100), 260), nightly(8000, 800, (100, 200, 300), 900)],
 )
 def test_memory_of_many_layers(layers, most, refused, enough, peak, tmp_path):
     """105 KiB for a layer, 16 of them for the idea that advice always tries. A limit (MiB) that is too low is kept too."""
