@@ -46,8 +46,8 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
                demand = qc_options_demand(o), format = qc_number_format_named(o->types.weights.items[0]) != NULL;
     bool others = false; /* a format is written that has no 4-bit or 8-bit floats */
     for (size_t i = 0; i < o->graph.formats.count; i++)
-        others = others ||
-                 (strcmp(o->graph.formats.items[i], "qdq") != 0 && strcmp(o->graph.formats.items[i], "text") != 0);
+        others =
+            others || (strcmp(o->graph.formats.items[i], "qdq") != 0 && strcmp(o->graph.formats.items[i], "text") != 0);
     const struct {
         bool wrong;
         const char *text;
@@ -112,7 +112,7 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         {o->demand.benchmark && !qc_options_write_integers(o),
          "--benchmark needs a format with integers: give --format qdq or qoperator"},
         {floats && others, "4-bit and 8-bit floats and block formats (mxfp4, nvfp4, ...) are only written as "
-                                     "QuantizeLinear and DequantizeLinear; give --format qdq"},
+                           "QuantizeLinear and DequantizeLinear; give --format qdq"},
         {floats && (o->types.accumulator || narrowed || o->graph.require_integer),
          "4-bit and 8-bit floats are multiplied in float32, without an integer accumulator; leave out --accumulator, "
          "--bias narrowed and --require-integer"},
