@@ -18,6 +18,7 @@ bool qc_bodies_of(struct qc_bodies *out, const struct qc_node *n, struct qc_stat
     const int64_t captures = qc_attr_int(n, "captures", 0);
     unsigned given;
     b.attr[0] = "body";
+    b.first_state = n->op == QC_OP_Loop ? 2 : 0;
     b.before = n->op == QC_OP_Loop ? 1 : 0;
     if (n->op == QC_OP_If) b = (struct qc_bodies){.count = 2, .first = 1, .attr = {"then_branch", "else_branch"}};
     if (captures < 0 || captures > n->input_count) return qc_fail(st, QC_BAD_INPUT, "has a wrong number of captures");
@@ -26,8 +27,9 @@ bool qc_bodies_of(struct qc_bodies *out, const struct qc_node *n, struct qc_stat
     for (unsigned k = 0; k < b.count; k++)
         if (!(b.graph[k] = graph_attr(n, b.attr[k]))) return qc_fail(st, QC_BAD_INPUT, "has no body '%s'", b.attr[k]);
     if (n->op == QC_OP_Loop) {
-        if (given < 2) return qc_fail(st, QC_BAD_INPUT, "has %u inputs, expected at least 2", given);
-        b.states = given - 2;
+        if (given < b.first_state)
+            return qc_fail(st, QC_BAD_INPUT, "has %u inputs, expected at least %u", given, b.first_state);
+        b.states = given - b.first_state;
     } else if (n->op == QC_OP_Scan) {
         const int64_t scanned = qc_attr_int(n, "num_scan_inputs", 0);
         if (scanned < 1 || scanned > given)
@@ -36,7 +38,7 @@ bool qc_bodies_of(struct qc_bodies *out, const struct qc_node *n, struct qc_stat
         b.scanned = (unsigned)scanned;
         b.states = given - b.scanned;
     }
-    for (unsigned i = n->op == QC_OP_Loop ? 2 : 0; i < n->input_count; i++)
+    for (unsigned i = b.first_state; i < n->input_count; i++)
         if (!n->inputs[i]) return qc_fail(st, QC_BAD_INPUT, "input %u is missing", i);
     if (n->op != QC_OP_If && b.states > n->output_count)
         return qc_fail(st, QC_BAD_INPUT, "has %u outputs, but carries %u states", n->output_count, b.states);
@@ -122,7 +124,7 @@ static bool inputs_of(struct qc_shape *shapes, const struct qc_tensor **constant
         const qc_id v = n->inputs[at] ? r->map[n->inputs[at]] : 0;
         shapes[i] = qc_value(body, body->inputs[i].value)->type.shape;
         constants[i] = NULL;
-        if (!v || (n->op == QC_OP_Loop && i < 2)) continue;
+        if (!v || i < b->first_state) continue;
         shapes[i] = qc_value(r->to, v)->type.shape;
         if (at + b->captures >= n->input_count && qc_value(r->to, v)->type.qparams == QC_REAL)
             constants[i] = qc_constant_of(r->to, v);
@@ -141,7 +143,6 @@ static bool settle(struct qc_graph **out, const struct qc_node *n, const struct 
                    struct qc_status *st)
 {
     enum { ATTEMPTS = 3 };
-    const unsigned first = n->op == QC_OP_Loop ? 2 : 0;
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         struct qc_graph *g;
         bool same = true;
@@ -153,10 +154,10 @@ static bool settle(struct qc_graph **out, const struct qc_node *n, const struct 
         }
         for (unsigned k = 0; k < b->states; k++) {
             const struct qc_shape made = qc_value(g, g->outputs[b->before + k].value)->type.shape;
-            struct qc_shape joined = qc_shape_join(&shapes[first + k], &made);
-            if (qc_shape_equal(&joined, &shapes[first + k])) continue;
+            struct qc_shape joined = qc_shape_join(&shapes[b->first_state + k], &made);
+            if (qc_shape_equal(&joined, &shapes[b->first_state + k])) continue;
             same = false;
-            shapes[first + k] = attempt + 2 < ATTEMPTS ? joined : QC_SHAPE_UNKNOWN;
+            shapes[b->first_state + k] = attempt + 2 < ATTEMPTS ? joined : QC_SHAPE_UNKNOWN;
         }
         if (same) {
             *out = g;

@@ -21,12 +21,13 @@ struct qc_bodies {
     unsigned count; /* If: 2 */
     const struct qc_graph *graph[QC_BODIES];
     const char *attr[QC_BODIES];
-    unsigned first;    /* index of the node's input that is input 0 of its bodies */
-    unsigned captures; /* number of captures, the last inputs of the node */
-    unsigned states;   /* Loop, Scan: passed from one iteration to the next */
-    unsigned scanned;  /* Scan: inputs that are divided into parts */
-    unsigned stacked;  /* outputs stacked from parts, after the states */
-    unsigned before;   /* outputs of a body before its states: 1 for Loop */
+    unsigned first;       /* index of the node's input that is input 0 of its bodies */
+    unsigned captures;    /* number of captures, the last inputs of the node */
+    unsigned states;      /* Loop, Scan: passed from one iteration to the next */
+    unsigned scanned;     /* Scan: inputs that are divided into parts */
+    unsigned stacked;     /* outputs stacked from parts, after the states */
+    unsigned first_state; /* inputs before the states, of the node and of its bodies: 2 for Loop */
+    unsigned before;      /* outputs of a body before its states: 1 for Loop */
 };
 
 /* Returns whether the op has bodies. */

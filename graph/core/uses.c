@@ -2,30 +2,11 @@
 #include "graph/core/uses.h"
 
 #include "graph/core/graph.h"
-#include "graph/core/multiply_adds.h"
 #include "graph/types/tensor.h"
 
 static void add_use(struct qc_use *use, size_t *next, qc_id v, qc_id node, unsigned input)
 {
     if (v) use[next[v]++] = (struct qc_use){.node = node, .input = input};
-}
-
-/* Returns the number of elements of the constants that products read, directly or converted, each counted once.
-   counted: [value_count + 1], zeros. */
-static uint64_t elements_of_weights(const struct qc_graph *g, size_t nodes, bool *counted)
-{
-    uint64_t sum = 0;
-    for (qc_id id = 1; id <= nodes; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        if (!qc_multiplies(n->op) || n->input_count < 2 || !n->inputs[1]) continue;
-        const struct qc_node *made_by = qc_node_of(g, n->inputs[1]);
-        const bool converts = made_by && (made_by->op == QC_OP_Quantize || made_by->op == QC_OP_Dequantize);
-        const qc_id weight = converts ? made_by->inputs[0] : n->inputs[1];
-        const struct qc_tensor *t = qc_constant_of(g, weight);
-        sum += t && !counted[weight] ? t->count : 0;
-        counted[weight] = true;
-    }
-    return sum;
 }
 
 bool qc_uses_of(struct qc_uses *out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
@@ -40,8 +21,7 @@ bool qc_uses_of_first(struct qc_uses *out, const struct qc_graph *g, size_t node
     size_t *first = QC_NEW_ARRAY(a, size_t, g->value_count + 2, st);
     size_t *next = QC_NEW_ARRAY(a, size_t, g->value_count + 1, st);
     uint32_t *outputs = QC_NEW_ARRAY(a, uint32_t, g->value_count + 1, st);
-    bool *counted = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
-    if (!counts || !first || !next || !outputs || !counted) return false;
+    if (!counts || !first || !next || !outputs) return false;
     for (qc_id id = (qc_id)nodes + 1; id <= g->node_count; id++)
         for (unsigned i = 0; i < g->nodes[id].input_count; i++)
             if (g->nodes[id].inputs[i]) counts[g->nodes[id].inputs[i]]--;
@@ -57,11 +37,7 @@ bool qc_uses_of_first(struct qc_uses *out, const struct qc_graph *g, size_t node
         add_use(use, next, g->outputs[i].value, 0, (unsigned)i);
         outputs[g->outputs[i].value]++;
     }
-    *out = (struct qc_uses){.graph = g,
-                            .first = first,
-                            .use = use,
-                            .output_count = outputs,
-                            .weights = elements_of_weights(g, nodes, counted)};
+    *out = (struct qc_uses){.graph = g, .first = first, .use = use, .output_count = outputs};
     return true;
 }
 

@@ -16,7 +16,6 @@ struct qc_uses {
     const size_t *first;          /* [value_count + 2]: uses of value v are use[first[v]] to use[first[v + 1] - 1] */
     const struct qc_use *use;     /* ... sorted by node, then by input; outputs of the graph come last */
     const uint32_t *output_count; /* [value_count + 1]: number of uses that are outputs */
-    uint64_t weights;             /* elements of all constants that products read, directly or converted */
 };
 
 /* Arrays are allocated in the arena. Fails if out of memory. */

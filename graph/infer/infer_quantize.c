@@ -45,8 +45,7 @@ static bool check_scales(const struct qc_infer *c, struct qc_status *st)
 
 static bool is_quantized(enum qc_dtype t)
 {
-    return t == QC_U8 || t == QC_I8 || t == QC_U16 || t == QC_I16 || t == QC_U4 || t == QC_I4 || t == QC_U2 ||
-           t == QC_I2 || qc_is_small_float(t);
+    return qc_dtype_is_affine(t) || t == QC_U2 || t == QC_I2 || qc_is_small_float(t);
 }
 
 bool qc_infer_quantize_linear(struct qc_infer *c, struct qc_status *st)

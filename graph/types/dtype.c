@@ -25,6 +25,11 @@ const struct qc_dtype_info *qc_dtype_info(enum qc_dtype t)
     return &infos[t];
 }
 
+bool qc_dtype_is_affine(enum qc_dtype t)
+{
+    return t == QC_U8 || t == QC_I8 || t == QC_U16 || t == QC_I16 || t == QC_U4 || t == QC_I4;
+}
+
 size_t qc_dtype_size(enum qc_dtype t)
 {
     return infos[t].size;

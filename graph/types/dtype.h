@@ -62,6 +62,8 @@ enum qc_dtype qc_dtype_from_onnx(int data_type);            /* QC_NONE if not su
 enum qc_dtype qc_dtype_from_name(const char *name);
 const char *qc_dtype_long_name(enum qc_dtype t); /* "uint8" */
 size_t qc_dtype_size(enum qc_dtype t);
+/* Returns true for the integers of affine values: u8, i8, u16, i16, u4, i4. */
+bool qc_dtype_is_affine(enum qc_dtype t);
 
 /* Returns the levels of a type; `restricted` drops the lowest level of a signed type. */
 struct qc_levels qc_levels_of(enum qc_dtype dtype, bool restricted);

@@ -19,9 +19,15 @@ enum { WIDE = 2 };
 struct timed {
     const struct qc_graph *g;
     struct qc_uses uses;
+    uint64_t weights; /* qc_count_weights */
     enum qc_processor on;
     bool wide_is_float; /* the runtime computes products of 16 bits in float */
 };
+
+static bool index_timed(struct timed *t, struct qc_arena *a, struct qc_status *st)
+{
+    return qc_uses_of(&t->uses, t->g, a, st) && qc_count_weights(&t->weights, t->g, st);
+}
 
 static bool is_stored(const struct qc_graph *g, qc_id value)
 {
@@ -119,7 +125,7 @@ static bool time_of_node(int64_t *time, const struct timed *t, qc_id id)
 {
     const struct qc_node *n = &t->g->nodes[id];
     struct qc_operator_times times;
-    if (!qc_times_of_node(&times, t->on, &t->uses, id)) return false;
+    if (!qc_times_of_node(&times, t->on, &t->uses, t->weights, id)) return false;
     *time = qc_op_is_conversion(n->op)    ? time_of_conversion(t, n)
             : qc_multiplies(n->op)        ? time_of_product(t, n, &times, id)
             : is_stored(t->g, n->outputs) ? times.integer
@@ -134,7 +140,7 @@ bool qc_estimate_time(double *time, enum qc_processor on, const struct qc_graph 
     QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
     bool *integer = QC_NEW_ARRAY(a, bool, g->node_count + 1, st);
-    if (!integer || !qc_uses_of(&t.uses, g, a, st)) return false;
+    if (!integer || !index_timed(&t, a, st)) return false;
     for (qc_id id = 1; id <= g->node_count; id++)
         integer[id] = is_stored(g, g->nodes[id].outputs) && g->nodes[id].op != QC_OP_Quantize;
     const int64_t layout = qc_time_of_layout(on, g, integer, a, st);
@@ -243,7 +249,7 @@ static bool add_times(double times[QC_OP_COUNT], const struct qc_graph *g, const
     struct qc_graph *fixed = NULL;
     bool ok = qc_evidence_sized_graph(&fixed, net->evidence, g, st);
     t.g = fixed ? fixed : g;
-    ok = ok && qc_uses_of(&t.uses, t.g, a, st);
+    ok = ok && index_timed(&t, a, st);
     for (qc_id id = 1; ok && id <= t.g->node_count; id++) {
         int64_t one;
         if (time_of_node(&one, &t, id))
@@ -352,15 +358,15 @@ bool qc_latency_in_float(double **more, double *time, const struct qc_network *n
     struct timed t = {.g = made, .on = processor_of(net)};
     struct qc_operator_times times;
     const double *real = times_of_model(net, st);
-    if (!real || !qc_uses_of(&t.uses, t.g, a, st) || !(*more = QC_NEW_ARRAY(a, double, t.g->node_count + 1, st)))
-        return false;
+    if (!real || !index_timed(&t, a, st) || !(*more = QC_NEW_ARRAY(a, double, t.g->node_count + 1, st))) return false;
     *time = real[t.on];
     for (qc_id id = 1; id <= t.g->node_count; id++) {
         const struct qc_node *n = &t.g->nodes[id];
         const enum qc_affine_behaviour affine = qc_node_affine(n);
         (*more)[id] = (double)INFINITY;
         if (!n->input_count || !is_stored(t.g, n->inputs[0]) || !is_stored(t.g, n->outputs) ||
-            (affine != QC_AFFINE_PRODUCT && affine != QC_AFFINE_MERGE) || !qc_times_of_node(&times, t.on, &t.uses, id))
+            (affine != QC_AFFINE_PRODUCT && affine != QC_AFFINE_MERGE) ||
+            !qc_times_of_node(&times, t.on, &t.uses, t.weights, id))
             continue;
         double one = (double)(times.real - times.integer) + result_time(&t, n->outputs) + residual_time(&t, n);
         for (unsigned i = 0; i < n->input_count; i++) one += input_time(&t, n->inputs[i]);

@@ -434,7 +434,7 @@ static void build_dequantize(struct qc_canon *c, const struct qc_node *n, struct
         c->r.map[n->outputs] = dequantized(c, q, st);
         return;
     }
-    if (t && qc_canon_is_stored(t->dtype) && c->g->values[n->outputs].type.dtype == QC_F32 &&
+    if (t && qc_dtype_is_affine(t->dtype) && c->g->values[n->outputs].type.dtype == QC_F32 &&
         !qc_attr_int(n, "block_size", 0)) {
         const char *name = qc_canon_base(c, v, st);
         qparams = qc_canon_qparams(c, n->inputs[1], zero, t->dtype, name, st);
@@ -459,7 +459,7 @@ static void build_canonical_node(struct qc_canon *c, const struct qc_node *n, st
         build_dequantize(c, n, st);
     else if (qlinear && qc_canon_turns(c, n, &q, st))
         canon_qlinear_op(c, n, &q, st);
-    else if (!qlinear && qc_canon_is_stored(c->g->values[n->outputs].type.dtype) && qc_canon_qparams_of(c, n->outputs))
+    else if (!qlinear && qc_dtype_is_affine(c->g->values[n->outputs].type.dtype) && qc_canon_qparams_of(c, n->outputs))
         canon_moving_op(c, n, st);
     else if (qlinear || !canon_float_op(c, n, st))
         copy(c, n, st);

@@ -5,11 +5,6 @@
 #include "base/union_find.h"
 #include "rewrite/canonical/canonical_parts.h"
 
-bool qc_canon_is_stored(enum qc_dtype t)
-{
-    return t == QC_U8 || t == QC_I8 || t == QC_U16 || t == QC_I16 || t == QC_U4 || t == QC_I4;
-}
-
 const char *qc_canon_base(struct qc_canon *c, qc_id value, struct qc_status *st)
 {
     static const char *const suffixes[] = {"_quantized", "_QuantizeLinear_Output", "_dequantized",
@@ -32,7 +27,7 @@ qc_id qc_canon_qparams(struct qc_canon *c, qc_id scale, qc_id zero_point, enum q
                        struct qc_status *st)
 {
     const struct qc_tensor *s = qc_constant_of(c->g, scale), *z = qc_constant_of(c->g, zero_point);
-    if (!s || (zero_point && !z) || s->dtype != QC_F32 || s->count < 1 || s->shape.rank > 1 || !qc_canon_is_stored(t))
+    if (!s || (zero_point && !z) || s->dtype != QC_F32 || s->count < 1 || s->shape.rank > 1 || !qc_dtype_is_affine(t))
         return 0;
     if (z && (z->dtype != t || (z->count != s->count && z->count != 1))) return 0;
     float *scales = QC_NEW_ARRAY(c->arena, float, s->count, st);
@@ -123,7 +118,7 @@ int qc_canon_axis_of(const struct qc_canon *c, qc_id value)
 
 static bool is_integer(const struct qc_canon *c, qc_id v)
 {
-    return v && qc_canon_is_stored(c->g->values[v].type.dtype) && c->g->values[v].type.qparams == QC_REAL;
+    return v && qc_dtype_is_affine(c->g->values[v].type.dtype) && c->g->values[v].type.qparams == QC_REAL;
 }
 
 static void classify_linear(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)

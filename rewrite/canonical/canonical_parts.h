@@ -47,7 +47,6 @@ qc_id qc_canon_qparams_of(const struct qc_canon *c, qc_id value);
 int qc_canon_axis_of(const struct qc_canon *c, qc_id value);
 /* Returns true if this quantized operator becomes an affine one. */
 bool qc_canon_turns(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, struct qc_status *st);
-bool qc_canon_is_stored(enum qc_dtype t); /* u8, i8, u16, i16, u4, i4 */
 /* Returns the name of a quantized value without the suffixes that exporters add, in the arena; "" if memory is
    out. */
 const char *qc_canon_base(struct qc_canon *c, qc_id value, struct qc_status *st);

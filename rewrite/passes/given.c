@@ -54,11 +54,9 @@ static bool parameters_of(struct qc_given *out, const struct taking *t, const st
     const int rank = g->values[real].type.shape.rank;
     const enum qc_dtype type = g->values[stored].type.dtype;
     int64_t axis = qc_attr_int(n, "axis", 1);
-    bool usable =
-        scale && scale->dtype == QC_F32 && scale->count && (!has_zero || zero) &&
-        (type == QC_U8 || type == QC_I8 || type == QC_U16 || type == QC_I16 || type == QC_U4 || type == QC_I4) &&
-        g->values[real].type.dtype == QC_F32 && !qc_attr_int(n, "block_size", 0) && scale->shape.rank <= 1 &&
-        (!zero || zero->count == scale->count);
+    bool usable = scale && scale->dtype == QC_F32 && scale->count && (!has_zero || zero) && qc_dtype_is_affine(type) &&
+                  g->values[real].type.dtype == QC_F32 && !qc_attr_int(n, "block_size", 0) && scale->shape.rank <= 1 &&
+                  (!zero || zero->count == scale->count);
     if (axis < 0) axis += rank;
     if (usable && scale->count > 1)
         usable = axis >= 0 && axis < rank && g->values[real].type.shape.dim[axis] == (int64_t)scale->count;

@@ -26,7 +26,7 @@ static bool find_change(struct change *c, const struct qc_rebuild *r, const stru
                         const struct qc_bodies *b, struct qc_status *st)
 {
     struct qc_arena *a = r->to->arena;
-    const unsigned first = n->op == QC_OP_Loop ? 2 : 0, given = n->input_count - b->captures;
+    const unsigned first = b->first_state, given = n->input_count - b->captures;
     unsigned left = n->output_count;
     *c = (struct change){.order = QC_NEW_ARRAY(a, unsigned, n->input_count, st),
                          .dropped = QC_NEW_ARRAY(a, bool, b->states + 1, st),
@@ -114,7 +114,7 @@ static bool change_node(bool *any, struct qc_rebuild *r, const struct qc_node *n
     outputs = 0;
     for (unsigned k = 0; first && k < n->output_count; k++)
         r->map[n->outputs + k] =
-            k < b->states && c->dropped[k] ? r->map[n->inputs[k + (n->op == QC_OP_Loop ? 2 : 0)]] : first + outputs++;
+            k < b->states && c->dropped[k] ? r->map[n->inputs[k + b->first_state]] : first + outputs++;
     return first != 0;
 }
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/scope.h"
 #include "graph/core/multiply_adds.h"
 #include "graph/core/recurrent.h"
 
@@ -121,14 +122,31 @@ static int64_t block_for(const struct rate *r)
     return block_of[on_of(r)];
 }
 
+bool qc_count_weights(uint64_t *count, const struct qc_graph *g, struct qc_status *st)
+{
+    QC_FREED bool *counted = calloc(g->value_count + 1, sizeof *counted);
+    if (!counted) return qc_fail_memory(st, g->value_count);
+    *count = 0;
+    QC_EACH_NODE(n, g) {
+        if (!qc_multiplies(n->op) || n->input_count < 2 || !n->inputs[1]) continue;
+        const struct qc_node *made_by = qc_node_of(g, n->inputs[1]);
+        const bool converts = made_by && (made_by->op == QC_OP_Quantize || made_by->op == QC_OP_Dequantize);
+        const qc_id weight = converts ? made_by->inputs[0] : n->inputs[1];
+        const struct qc_tensor *t = qc_constant_of(g, weight);
+        *count += t && !counted[weight] ? t->count : 0;
+        counted[weight] = true;
+    }
+    return true;
+}
+
 /* Adds the time to read weights that the cache does not hold beside those of all other products. A chain of equal
    Gemms takes no longer up to three quarters of the cache, and as long as it can from 1.75 of it. */
-static void add_reading(const struct rate *r, struct qc_operator_times *t, const struct qc_uses *uses, int64_t weights)
+static void add_reading(const struct rate *r, struct qc_operator_times *t, uint64_t all, int64_t weights)
 {
     int64_t *const times[] = {&t->integer, &t->real};
     for (int real = 0; real < 2; real++) {
         const int bytes = real ? 4 : 1;
-        const double missed = fmax(0, fmin(1, bytes * (double)uses->weights / cache_of[on_of(r)] - 0.75));
+        const double missed = fmax(0, fmin(1, bytes * (double)all / cache_of[on_of(r)] - 0.75));
         const struct work w = {.weights = weights};
         *times[real] += (int64_t)(missed * bytes / 4 * (double)time_of(r, QC_TIME_FLOAT_LARGE, w));
     }
@@ -197,7 +215,7 @@ static void times_of_conv(const struct rate *r, struct qc_operator_times *out, c
 }
 
 static bool times_of_product(const struct rate *r, struct qc_operator_times *out, const struct qc_uses *uses,
-                             qc_id node)
+                             uint64_t all_weights, qc_id node)
 {
     const struct qc_graph *g = uses->graph;
     const struct qc_node *n = &g->nodes[node];
@@ -227,7 +245,7 @@ static bool times_of_product(const struct rate *r, struct qc_operator_times *out
             out->integer += time_of(r, QC_TIME_FLOAT_ADD, w);
         }
     }
-    if (!qc_is_recurrent(n->op)) add_reading(r, out, uses, weights);
+    if (!qc_is_recurrent(n->op)) add_reading(r, out, all_weights, weights);
     return true;
 }
 
@@ -341,7 +359,8 @@ static bool times_of_other(const struct rate *r, struct qc_operator_times *out, 
     return true;
 }
 
-bool qc_times_of_node(struct qc_operator_times *out, enum qc_processor on, const struct qc_uses *uses, qc_id node)
+bool qc_times_of_node(struct qc_operator_times *out, enum qc_processor on, const struct qc_uses *uses, uint64_t weights,
+                      qc_id node)
 {
     const struct rate *r = rates_of[on];
     const struct qc_graph *g = uses->graph;
@@ -362,7 +381,7 @@ bool qc_times_of_node(struct qc_operator_times *out, enum qc_processor on, const
         if (!joined_product(r, uses, n)) out->real = time_of(r, QC_TIME_FLOAT_LIGHT, w);
         return true;
     }
-    return qc_multiplies(n->op) ? times_of_product(r, out, uses, node) : times_of_other(r, out, uses, n);
+    return qc_multiplies(n->op) ? times_of_product(r, out, uses, weights, node) : times_of_other(r, out, uses, n);
 }
 
 int64_t qc_time_apart(qc_id *product, enum qc_processor on, const struct qc_uses *uses, qc_id node)
@@ -431,16 +450,16 @@ int64_t qc_time_of_forms(enum qc_processor on, const struct qc_uses *uses, const
 }
 
 bool qc_times_of_match(struct qc_operator_times *out, enum qc_processor on, const struct qc_uses *uses,
-                       const struct qc_match *m)
+                       uint64_t weights, const struct qc_match *m)
 {
     qc_id of = m->nodes[0];
     for (unsigned i = m->node_count; i-- > 0;)
         if (qc_multiplies(uses->graph->nodes[m->nodes[i]].op)) of = m->nodes[i];
-    if (!qc_times_of_node(out, on, uses, of)) return false;
+    if (!qc_times_of_node(out, on, uses, weights, of)) return false;
     for (unsigned i = 0; i < m->node_count; i++) {
         struct qc_operator_times clamp;
         if (m->nodes[i] == of || qc_node_affine(&uses->graph->nodes[m->nodes[i]]) != QC_AFFINE_BOUND) continue;
-        if (qc_times_of_node(&clamp, on, uses, m->nodes[i])) out->real += clamp.real;
+        if (qc_times_of_node(&clamp, on, uses, weights, m->nodes[i])) out->real += clamp.real;
     }
     return true;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Estimated times of operators in a runtime, in float and in integers, from the work that shapes tell: a table for each
-   kind of processor (operator_times_*.def). Placement (placed_by_time.h) and the
-   cost of files (quantize/search/cost.h) add them up. A free batch counts as one. */
+   kind of processor (operator_times_*.def). Placement (placed_by_time.h) and the cost of files (quantize/search/cost.h)
+   add them up. A free batch counts as one. */
 #pragma once
 
 #include "graph/core/uses.h"
@@ -14,9 +14,14 @@ struct qc_operator_times {
     int64_t real, integer;
 };
 
+/* Counts the elements of the constants that products read, directly or converted, each once: beside them the weights
+   of a product have to stay in the cache. Fails if out of memory. */
+bool qc_count_weights(uint64_t *count, const struct qc_graph *g, struct qc_status *st);
+
 /* The times of a node on real and on affine values, without conversions of inputs and results; 0 if it is computed
-   once, or with another one. Returns false if a shape is unknown. */
-bool qc_times_of_node(struct qc_operator_times *out, enum qc_processor on, const struct qc_uses *uses, qc_id node);
+   once, or with another one. weights: qc_count_weights of the graph. Returns false if a shape is unknown. */
+bool qc_times_of_node(struct qc_operator_times *out, enum qc_processor on, const struct qc_uses *uses, uint64_t weights,
+                      qc_id node);
 
 /* Returns what a float function takes longer, and sets *product, if the runtime computes it with the float product
    before it, and that product is in integers; else 0. */
@@ -40,7 +45,7 @@ int64_t qc_time_of_forms(enum qc_processor on, const struct qc_uses *uses, const
 
 /* The times of a match of a pattern. */
 bool qc_times_of_match(struct qc_operator_times *out, enum qc_processor on, const struct qc_uses *uses,
-                       const struct qc_match *m);
+                       uint64_t weights, const struct qc_match *m);
 
 /* Returns true if the order of channels changes with the type of a value between two nodes, each of which may be NULL:
    one of them is a convolution, and the other one does not compute element by element. */

@@ -15,6 +15,7 @@ struct placing {
     const struct qc_partition *p;
     const struct qc_graph *g;
     const struct qc_uses *uses;
+    uint64_t weights;            /* of the graph */
     double share[QC_PROCESSORS]; /* of the time of each processor in the sum */
     struct qc_arena *arena;
     struct qc_status *st;
@@ -83,7 +84,9 @@ static bool times_of(struct qc_operator_times *out, const struct placing *s, con
         const enum qc_processor on = (enum qc_processor)i;
         struct qc_operator_times t;
         if (!(s->share[i] > 0)) continue;
-        if (!(m ? qc_times_of_match(&t, on, s->uses, m) : qc_times_of_node(&t, on, s->uses, node))) return false;
+        if (!(m ? qc_times_of_match(&t, on, s->uses, s->weights, m)
+                : qc_times_of_node(&t, on, s->uses, s->weights, node)))
+            return false;
         real += s->share[i] * (double)t.real;
         integer += s->share[i] * (double)t.integer;
     }
@@ -341,6 +344,7 @@ bool qc_place_by_time(const bool **real, struct qc_partition *p, const bool *fix
     struct placement integers, floats, best;
     *real = NULL;
     if (p->options.unplaced) return true;
+    if (!qc_count_weights(&empty.weights, empty.g, st)) return false;
     first = empty;
     first.share[0] = 1;
     if (!(integers.real = QC_NEW_ARRAY(a, bool, first.g->node_count + 1, st)) ||

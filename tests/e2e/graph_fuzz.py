@@ -18,7 +18,6 @@ import argparse
 import collections
 import ctypes
 import dataclasses
-import json
 import os
 import pathlib
 import re
@@ -26,7 +25,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 import avx2_runtime
 import graph_worker
@@ -36,10 +34,10 @@ import onnx
 import openvino_runtime
 from onnx import TensorProto, helper, numpy_helper
 
+from graph_failures import ROOT, Failure, cpu, keep, recorded, reduced, text_of
 from graph_recipes import RECIPES
-from graph_reduce import SAMPLES, inner_names, session, shrunk
+from graph_reduce import SAMPLES, inner_names, session
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 LARGEST = 3000  # elements of a tensor
 NOISE = {"float32": 1e-5, "float16": 4e-3, "float64": 1e-5}  # of a result, relative to it and a tenth of it to the largest
 DISCRETE = {  # a small difference of an operand may become a large one
@@ -391,14 +389,6 @@ def random_options(rng, table):
     return chosen if speed or not chosen else [*chosen, "--prefer=integers"]
 
 
-class Failure(Exception):
-    """What is wrong: a kind, by which the shrinker knows the same failure again, and the words."""
-
-    def __init__(self, kind, words):
-        super().__init__(f"{kind}: {words}")
-        self.kind = kind
-
-
 class Checks:
     """Runs the program in a folder, or the library (a graph_worker.Worker) without files."""
 
@@ -734,46 +724,6 @@ def checked(seed, checks):
     return g, None, None
 
 
-def cpu():
-    """Processor time of this process and of the programs that it ran."""
-    return sum(os.times()[:4])
-
-
-def reduced(failure, model, feeds, check, seconds=15):
-    """The shrunken model and inputs."""
-    until = cpu() + seconds
-
-    def fails(m, f):
-        if not f or cpu() > until:
-            return False
-        try:
-            onnx.checker.check_model(m)
-            check(m, f)
-        except Failure as again:
-            return again.kind == failure.kind
-        except Exception:
-            return False
-        return False
-
-    return shrunk(model, feeds, fails)
-
-
-def text_of(model):
-    """The model as ONNX text, its bulky constants left to the file."""
-    return onnx.printer.to_text(model)
-
-
-def keep(folder, seed, failure, model, feeds, options):
-    """Writes what repeats a failure."""
-    made = pathlib.Path(folder) / str(seed)
-    made.mkdir(parents=True, exist_ok=True)
-    onnx.save(model, made / "m.onnx")
-    with h5py.File(made / "x.h5", "w") as file:
-        for name, arrays in feeds.items():
-            file[name] = np.stack(arrays)
-    (made / "why.txt").write_text(f"{failure}\noptions: {' '.join(options)}\n{text_of(model)}\n")
-
-
 def campaign(first, count, program, folder, keep_in=None, seconds=None, shrink=True, every=1, avx2=0, openvino=0, litert=0):
     """Checks `count` graphs from a seed on, those that `every` divides by the program, those that `avx2` divides also without VNNI, and
     those that `openvino` and `litert` divide also in OpenVINO and LiteRT. Returns (Checks, operators, failures as texts)."""
@@ -805,29 +755,6 @@ def campaign(first, count, program, folder, keep_in=None, seconds=None, shrink=T
     for process in worker, *runtimes:
         process.close()
     return checks, used, failures
-
-
-def recorded(path, kind, seed, count, run, part=100):
-    """Calls run(first, count), which returns (counts, failures as texts), for parts of `count` seeds, and returns the sums. Each part is
-    a line of the file `path`. Without a seed the first one follows the last line of this kind; without such a line the clock gives it."""
-    file = path and pathlib.Path(path)
-    lines = [json.loads(line) for line in file.read_text().splitlines()] if file and file.exists() else []
-    known = [line["first"] + line["count"] for line in lines if line["kind"] == kind]
-    first = seed if seed is not None else known[-1] if known else int(time.time()) * 1000
-    print(f"seed {first}", flush=True)
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    total, failures = collections.Counter(), []
-    for at in range(first, first + count, part):
-        done, failed = run(at, min(part, first + count - at))
-        if done is None:
-            break
-        total.update(done)
-        failures += failed
-        if file:
-            line = {"kind": kind, "first": at, "count": min(part, first + count - at), "commit": commit, "done": done, "failures": len(failed)}
-            with file.open("a") as end:
-                print(json.dumps(line), file=end)
-    return total, failures
 
 
 def main():

@@ -7,7 +7,7 @@
     graph_fuzz_properties.py --seed 7 --count 1 --keep DIR cut_at_a_tensor    # one network and one property; what fails is made smaller
 
 Each row of PROPERTIES is a function of a Network. It returns True, False if the network has no place for the change, or raises
-graph_fuzz.Failure."""
+graph_failures.Failure."""
 
 import argparse
 import collections
@@ -23,7 +23,8 @@ import graph_worker
 import h5py
 import numpy as np
 import onnx
-from graph_fuzz import DISCRETE, LEVELS, Failure
+from graph_failures import ROOT, Failure, keep, recorded, reduced, text_of
+from graph_fuzz import DISCRETE, LEVELS
 from graph_recipes import RECIPES
 from graph_reduce import everything, info, inner_names
 from onnx import AttributeProto, TensorProto, numpy_helper
@@ -397,12 +398,12 @@ def campaign(first, count, program, folder, wanted=PROPERTIES, keep_in=None, shr
                 done[holds.__name__ + " fails"] += 1
                 if shrink:
                     again = lambda m, f, holds=holds, seed=seed: quantized(part := Network(seed, m, f, checks)) and holds(part)
-                    model, feeds = graph_fuzz.reduced(failure, model, feeds, again)
-                text = f"seed {seed} {holds.__name__}: {failure}\n{' '.join(net.options)}\n{graph_fuzz.text_of(model)[:3000]}"
+                    model, feeds = reduced(failure, model, feeds, again)
+                text = f"seed {seed} {holds.__name__}: {failure}\n{' '.join(net.options)}\n{text_of(model)[:3000]}"
                 failures.append(text)
                 print(text, end="\n\n", flush=True)
                 if keep_in:
-                    graph_fuzz.keep(keep_in, f"{seed}.{holds.__name__}", failure, model, feeds, net.options)
+                    keep(keep_in, f"{seed}.{holds.__name__}", failure, model, feeds, net.options)
                 model, feeds = net.model, net.feeds
     worker.close()
     return done, failures
@@ -416,7 +417,7 @@ def main():
     parser.add_argument("--log", help="file of the seeds and counts of all runs; the next run goes on after its last seed")
     parser.add_argument("--keep", help="folder for what fails")
     parser.add_argument("--whole", action="store_true", help="do not make smaller what fails")
-    parser.add_argument("--program", default=os.environ.get("QCALIB", str(graph_fuzz.ROOT / "build/release/qcalib")))
+    parser.add_argument("--program", default=os.environ.get("QCALIB", str(ROOT / "build/release/qcalib")))
     how = parser.parse_args()
     known = {p.__name__: p for p in PROPERTIES}
     if unknown := set(how.properties) - set(known):
@@ -424,7 +425,7 @@ def main():
     wanted = [known[p] for p in how.properties] or PROPERTIES
     with tempfile.TemporaryDirectory() as folder:
         run = lambda first, count: campaign(first, count, pathlib.Path(how.program).resolve(), folder, wanted, how.keep, not how.whole)
-        done, failures = graph_fuzz.recorded(how.log, " ".join(how.properties) or "properties", how.seed, how.count, run)
+        done, failures = recorded(how.log, " ".join(how.properties) or "properties", how.seed, how.count, run)
     print("\n".join(f"{c:8} {n}" for n, c in done.items()))
     print(f"{len(failures)} failures")
     return bool(failures)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """litert_worker.py: answers pickled requests (bytes of a .tflite file, [{input: array} of each run]) on standard input by
 [{output: array}], or by the text of an error (openvino_runtime.py). Kernels are the default ones, XNNPACK's. Arrays have their channels
-first, as in the ONNX model: an input or output of another shape has them last. It imports nothing but ai_edge_litert and numpy."""
+first, as in the ONNX model: an input or output of another shape has them last. Its Python has ai_edge_litert and numpy alone."""
 
-import pickle
 import sys
 
 import numpy
+import worker_loop
 from ai_edge_litert.interpreter import Interpreter
 
 OTHER_SIZE = "the file has another size of the batch"  # what a shape is computed from has one
@@ -33,19 +33,5 @@ def run_each(model, samples):
     return results
 
 
-def serve(requests, replies):
-    while True:
-        try:
-            model, samples = pickle.load(requests)
-        except EOFError:
-            return
-        try:
-            reply = run_each(model, samples)
-        except Exception as error:  # the caller decides what it means
-            reply = str(error) or type(error).__name__
-        pickle.dump(reply, replies)
-        replies.flush()
-
-
 if __name__ == "__main__":
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+    worker_loop.serve(run_each, sys.stdin.buffer, sys.stdout.buffer)

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """openvino_worker.py JOBS RESULTS: runs models in OpenVINO. JOBS is a pickled list of (model, {input: array}, samples
 at a time: 1 if absent), RESULTS one of ({output: array}, the kernels of convolutions and matrix products). ONEDNN_MAX_CPU_ISA caps the instructions of a
-process, so each needs its own. It imports nothing but openvino and numpy.
+process, so each needs its own. Its Python has openvino and numpy alone.
 
 openvino_worker.py: answers pickled requests (model, [{input: array} of each run]) on standard input by [{output: array}], or by
 the text of an error (openvino_runtime.py)."""
 
+import functools
 import pathlib
 import pickle
 import sys
 
 import numpy
 import openvino
+import worker_loop
 
 EXACT = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
 
@@ -31,24 +33,10 @@ def run_each(core, model, samples):
     return [{n: numpy.array(v) for o, v in compiled(feeds).items() for n in o.get_names()} for feeds in samples]
 
 
-def serve(core, requests, replies):
-    while True:
-        try:
-            model, samples = pickle.load(requests)
-        except EOFError:
-            return
-        try:
-            reply = run_each(core, model, samples)
-        except Exception as error:  # the caller decides what it means
-            reply = str(error) or type(error).__name__
-        pickle.dump(reply, replies)
-        replies.flush()
-
-
 if __name__ == "__main__":
     runtime = openvino.Core()
     if len(sys.argv) == 1:
-        serve(runtime, sys.stdin.buffer, sys.stdout.buffer)
+        worker_loop.serve(functools.partial(run_each, runtime), sys.stdin.buffer, sys.stdout.buffer)
         sys.exit()
     jobs = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())
     pathlib.Path(sys.argv[2]).write_bytes(pickle.dumps([run(runtime, *job) for job in jobs]))
