@@ -240,6 +240,10 @@ static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, stru
     const bool blocks = !given && s->p->block_axis[weight];
     const struct qc_number_format *format = blocks && w.format && w.dtype == w.format->dtype ? w.format : NULL;
     const bool small = format || qc_is_small_float(w.dtype);
+    const struct qc_shape *shape = &qc_value(s->p->graph, weight)->type.shape;
+    if (per_channel && !blocks && axis >= shape->rank)
+        return qc_fail(st, QC_BAD_INPUT, "a pattern quantizes '%s' of shape %s per %d, an axis that it does not have",
+                       whole_name((char[QC_LABEL]){0}, s->p->graph, weight), QC_SHAPE_STR(shape), axis);
     const bool zeros = blocks && s->p->options.few_have_zeros && (w.bits ? w.bits : qc_dtype_info(w.dtype)->bits) < 8;
     const int use = blocks ? USE_BLOCKS : per_channel ? USE_AXIS + axis : USE_TENSOR;
     struct qc_qparams def = {.name = constant_name(s, weight, use, st),

@@ -167,17 +167,18 @@ Test(build, a_template_that_cannot_be_made_is_an_error_that_names_rule_and_value
     }
 }
 
-Test(build, a_pattern_whose_qparams_belong_to_nothing_is_an_error)
+Test(build, a_pattern_whose_qparams_belong_to_nothing_or_no_axis_is_an_error)
 {
     static const char *const patterns[] = {
         "pattern p match Conv(x, const w) affine dq(Conv(q(x : X), q(w : W per 0)) : Y*W)",
         "pattern p match Conv(x, const w) affine dq(Conv(q(x : X), q(w : W per 0)) : X*V)",
+        "pattern p match Conv(x, const w) affine dq(Conv(q(x : X), q(w : W per 4)) : X*W)",
     };
-    static const char *const missing[] = {"'Y'", "'V'"};
+    static const char *const missing[] = {"'Y'", "'V'", "'w' of shape [1,1,1,1] per 4"};
     OWN(qc_graph) *g =
         test_graph("graph \"g\"\ninput %1 \"x\" f32[1,1,2,2]\nconst %2 \"w\" f32[1,1,1,1] = {1}\n%3 \"y\" = "
                    "Conv(%1, %2)\noutput \"y\" %3\n");
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         struct qc_partition_options options = QC_PARTITION_INIT;
         OWN(qc_partition) *p = NULL;
         struct qc_graph *out = NULL;
