@@ -151,6 +151,7 @@ struct qc_graph {
     const char *name;
     int opset;                    /* of the model file; 0 if built by hand */
     bool external_data;           /* the model's weights are in separate files */
+    bool overridable;             /* constants of the model file are inputs too, whose values a caller may replace */
     bool spills;                  /* large constants are moved to temporary files when added (qc_tensor_spill) */
     struct qc_budget budget;      /* limits of the stages that use the graph; graphs made from it have the same */
     bool simulated;               /* affine values are held in f32 (op names print with a "simulated_" prefix) */

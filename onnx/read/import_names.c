@@ -112,7 +112,10 @@ static bool enter_name(struct qc_importer *im, const char *name, enum qc_name_or
     const struct qc_onnx_name *first = qc_import_find(im, name);
     if (first) {
         /* An initializer, entered first, may give a graph input its value. */
-        if (first->origin == QC_FROM_INITIALIZER && origin == QC_FROM_INPUT) return true;
+        if (first->origin == QC_FROM_INITIALIZER && origin == QC_FROM_INPUT) {
+            im->g->overridable = im->g->overridable || im->model->ir_version >= 4; /* else its value is constant */
+            return true;
+        }
         if (first->origin == origin)
             return qc_fail(st, QC_BAD_INPUT, "the value '%.200s' is made twice, each time by %s", name,
                            origin_text(origin));

@@ -11,7 +11,7 @@
 const char *const qc_processor_names[QC_PROCESSORS] = {
     [QC_PROCESSOR_AVX512_VNNI] = "avx512-vnni", [QC_PROCESSOR_AVX2] = "avx2", [QC_PROCESSOR_AMX] = "amx"};
 
-enum { BLOCK = 16, FEW = 8 };
+enum { BLOCK = 16 };
 
 /* SkipLayerNormalization takes less time than Sum and LayerNormalization up to so many results, and so many more of
    each row: the former takes longer for each result, the latter for each row and operator. */
@@ -32,6 +32,12 @@ struct work {
 /* Channels that float convolutions compute together. */
 static const int64_t block_of[QC_PROCESSORS] = {
     [QC_PROCESSOR_AVX512_VNNI] = 16, [QC_PROCESSOR_AVX2] = 8, [QC_PROCESSOR_AMX] = 16};
+
+/* Integer convolutions of at least BLOCK channels read windows where they lie, if they make a multiple of so many and
+   read a multiple of READ_TOGETHER; others copy them first, in the same time up to LONG_ROW elements of a row. */
+enum { READ_TOGETHER = 4, LONG_ROW = 64 };
+static const int64_t made_together[QC_PROCESSORS] = {
+    [QC_PROCESSOR_AVX512_VNNI] = 4, [QC_PROCESSOR_AVX2] = 8, [QC_PROCESSOR_AMX] = 4};
 
 /* Bytes of the cache that holds weights from one run to the next: the second level. */
 static const double cache_of[QC_PROCESSORS] = {
@@ -167,6 +173,31 @@ static int64_t time_to_reorder(const struct rate *r, const struct qc_uses *uses,
     return 2 * time_of(r, QC_TIME_REORDER, w);
 }
 
+/* Returns the work of an integer convolution that copies its windows, one row of elements after the other, or element
+   by element if the last dimension is dilated: that takes 0.6 of a row's time. Long rows count in addition. */
+static struct work copied_windows(const struct qc_node *n, const struct qc_shape *weight, int64_t taps,
+                                  int64_t positions)
+{
+    const int64_t *dilations, columns = weight->dim[weight->rank - 1], read = weight->dim[1];
+    const size_t rank = qc_attr_ints(n, "dilations", &dilations);
+    const bool apart = rank > 0 && dilations[rank - 1] > 1;
+    const int64_t pieces = taps == 1 ? 0 : apart ? taps : taps / columns, size = apart ? read : read * columns;
+    return (struct work){.window = size > LONG_ROW ? (size - LONG_ROW) * pieces * positions : 0,
+                         .positions = positions + (apart ? pieces * 3 / 5 : pieces) * positions};
+}
+
+/* The work of a float convolution that is not computed in blocks of channels. */
+static struct work work_of_plain(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_shape *w = &qc_value(g, n->inputs[1])->type.shape;
+    const int64_t results = elements_of_one(g, n->outputs), of_one = elements_of_one(g, n->inputs[1]) / w->dim[0],
+                  groups = qc_attr_int(n, "group", 1), positions = results / w->dim[0], taps = of_one / w->dim[1];
+    return (struct work){.multiply_adds = results * of_one,
+                         .window = taps > 1 ? of_one * positions * groups : 0,
+                         .results = results,
+                         .positions = taps * positions * groups};
+}
+
 static void times_of_conv(const struct rate *r, struct qc_operator_times *out, const struct qc_uses *uses,
                           const struct qc_node *n, int64_t results)
 {
@@ -174,16 +205,12 @@ static void times_of_conv(const struct rate *r, struct qc_operator_times *out, c
     const struct qc_shape *w = &qc_value(g, n->inputs[1])->type.shape;
     const int64_t made = w->dim[0], read = w->dim[1], groups = qc_attr_int(n, "group", 1), positions = results / made;
     const int64_t block = block_for(r);
-    const bool image = w->rank == 4, odd = made % BLOCK != 0, uneven = read > block && read % 4 != 0;
+    const bool image = w->rank == 4, uneven = read > block && read % 4 != 0;
+    const bool copied = made < BLOCK || made % made_together[on_of(r)] != 0 || read % READ_TOGETHER != 0;
     const int64_t rows = groups > 1 || read < block ? read : in_blocks(read, block);
-    int64_t taps = 1;
-    for (int i = 2; i < w->rank; i++) taps *= w->dim[i];
-    const int64_t window = taps > 1 ? read * taps * positions * groups : 0;
-    const struct work plain = {.multiply_adds = made * read * taps * positions,
-                               .window = window,
-                               .results = results,
-                               .positions = taps * positions * groups},
-                      blocks = {.multiply_adds = in_blocks(made, block) * rows * taps * positions,
+    const struct work plain = work_of_plain(g, n);
+    const int64_t taps = elements_of_one(g, n->inputs[1]) / (made * read);
+    const struct work blocks = {.multiply_adds = in_blocks(made, block) * rows * taps * positions,
                                 .window = rows * taps * positions * in_blocks(made, 4 * block) / (4 * block),
                                 .results = in_blocks(made, block) * positions},
                       packed = {.multiply_adds = in_blocks(made, BLOCK) * in_blocks(read * taps, 4) * positions,
@@ -192,9 +219,14 @@ static void times_of_conv(const struct rate *r, struct qc_operator_times *out, c
                       once = {.positions = positions},
                       each = {.multiply_adds = plain.multiply_adds, .positions = groups},
                       few = {.window = blocks.window};
+    struct work pieces = copied_windows(n, w, taps, positions);
+    pieces.multiply_adds = packed.multiply_adds;
+    pieces.results = results;
+    const int64_t depthwise =
+        time_of(r, QC_TIME_INT_DEPTHWISE, packed) + (made % BLOCK ? time_of(r, QC_TIME_INT_DEPTHWISE_ODD, once) : 0);
     if (groups > 1 && read == 1 && made == groups) {
         out->real = time_of(r, image ? QC_TIME_FLOAT_DEPTHWISE : QC_TIME_FLOAT_ROWS, image ? blocks : each);
-        out->integer = time_of(r, QC_TIME_INT_DEPTHWISE, packed);
+        out->integer = depthwise;
     } else if (groups > 1) {
         const bool whole = image && read % block == 0 && made / groups % block == 0;
         out->real = time_of(r, whole ? QC_TIME_FLOAT_CONV : QC_TIME_FLOAT_GROUPS, plain);
@@ -208,10 +240,10 @@ static void times_of_conv(const struct rate *r, struct qc_operator_times *out, c
         out->real = time_of(r, kind, !image || uneven ? plain : blocks) +
                     (image && read < block ? time_of(r, QC_TIME_FLOAT_CONV_FEW, few) : 0) +
                     (image && !uneven ? time_to_reorder(r, uses, n) : 0);
-        out->integer =
-            time_of(r, QC_TIME_INT_CONV, packed) + (read < FEW ? time_of(r, QC_TIME_INT_CONV_FEW, plain) : 0);
+        out->integer = made == 1 && read == 1 ? depthwise
+                       : copied               ? time_of(r, QC_TIME_INT_CONV_COPIED, pieces)
+                                              : time_of(r, QC_TIME_INT_CONV, packed);
     }
-    if (odd) out->integer += time_of(r, QC_TIME_INT_CONV_ODD, once);
 }
 
 static bool times_of_product(const struct rate *r, struct qc_operator_times *out, const struct qc_uses *uses,
@@ -339,6 +371,22 @@ static struct pair kinds_of(const struct qc_node *n)
     return (struct pair){QC_TIME_FLOAT_OTHER, QC_TIME_FLOAT_OTHER, true};
 }
 
+/* Returns the part of the scores that a constant mask hides from a Softmax: numbers that are added, below -1000. Their
+   exponentials underflow, which kernels with AVX-512 compute slowly. */
+static double hidden_part(const struct qc_graph *g, const struct qc_node *softmax)
+{
+    enum { HIDES = -1000 };
+    const struct qc_node *sum = maker_of(g, softmax->inputs[0]);
+    if (!sum || sum->op != QC_OP_Add) return 0;
+    for (int i = 0; i < 2; i++) {
+        const struct qc_tensor *mask = qc_constant_of(g, sum->inputs[i]);
+        size_t hidden = 0;
+        for (size_t k = 0; mask && k < mask->count; k++) hidden += qc_tensor_float(mask, k) < HIDES;
+        if (hidden) return (double)hidden / (double)mask->count;
+    }
+    return 0;
+}
+
 static bool times_of_other(const struct rate *r, struct qc_operator_times *out, const struct qc_uses *uses,
                            const struct qc_node *n)
 {
@@ -355,6 +403,11 @@ static bool times_of_other(const struct rate *r, struct qc_operator_times *out, 
     if (n->op == QC_OP_MaxPool) w.positions = s->dim[1] > 0 ? w.window / s->dim[1] : w.window;
     out->real = time_of(r, joined_product(r, uses, n) ? QC_TIME_FLOAT_FUSED : kind.real, w);
     out->integer = time_of(r, kind.integer, w);
+    if (n->op == QC_OP_Softmax) {
+        const struct work masked = {.results = (int64_t)(hidden_part(g, n) * (double)results)};
+        out->real += time_of(r, QC_TIME_FLOAT_MASKED, masked);
+        out->integer += time_of(r, QC_TIME_FLOAT_MASKED, masked);
+    }
     if (kind.converts) out->integer += time_of(r, QC_TIME_QUANTIZE, w) + time_of(r, QC_TIME_DEQUANTIZE, w);
     return true;
 }
@@ -431,6 +484,20 @@ bool qc_is_slower_fused(const struct qc_uses *uses, const struct qc_node *n)
     return results == 0 || results > FUSED_RESULTS + FUSED_RESULTS_OF_ROW * (results / s->dim[2]);
 }
 
+/* Returns what a float convolution of images takes longer if its weights may be replaced: it is not computed in blocks
+   of channels. */
+static int64_t time_of_overridable(enum qc_processor on, const struct qc_uses *uses, const struct qc_node *n)
+{
+    const struct qc_graph *g = uses->graph;
+    struct qc_operator_times times;
+    if (n->op != QC_OP_Conv || qc_value(g, n->inputs[1])->type.shape.rank != 4 ||
+        !qc_times_of_node(&times, on, uses, 0, n->id) || !times.real)
+        return 0;
+    const enum kind kind = qc_attr_int(n, "group", 1) > 1 ? QC_TIME_FLOAT_GROUPS : QC_TIME_FLOAT_CONV_PLAIN;
+    const int64_t more = time_of(rates_of[on], kind, work_of_plain(g, n)) - times.real;
+    return more > 0 ? more : 0;
+}
+
 int64_t qc_time_of_forms(enum qc_processor on, const struct qc_uses *uses, const struct qc_graph *model)
 {
     const struct qc_graph *g = uses->graph;
@@ -439,6 +506,7 @@ int64_t qc_time_of_forms(enum qc_processor on, const struct qc_uses *uses, const
         const struct work w = {.results = elements_of_one(g, g->nodes[id].outputs)};
         if (qc_is_slower_fused(uses, &g->nodes[id]) && !qc_node_is_of_call(g, &g->nodes[id]))
             time += time_of(rates_of[on], QC_TIME_FLOAT_SKIP, w);
+        if (model->overridable) time += time_of_overridable(on, uses, &g->nodes[id]);
     }
     for (qc_id id = 1; id <= model->node_count; id++) {
         const struct qc_node *n = &model->nodes[id];
