@@ -498,6 +498,20 @@ static int64_t time_of_overridable(enum qc_processor on, const struct qc_uses *u
     return more > 0 ? more : 0;
 }
 
+/* Returns what HardSwish takes longer if the model has Add, Clip, Mul and Div in its place. */
+static int64_t time_of_written_out(enum qc_processor on, const struct qc_uses *uses, const struct qc_graph *model,
+                                   const struct qc_node *n)
+{
+    const struct qc_graph *g = uses->graph;
+    const struct work w = {.results = elements_of_one(g, n->outputs)};
+    const char *name = g->values[n->outputs].name;
+    const qc_id v = name ? qc_graph_find_value(model, name) : 0;
+    const struct qc_node *maker = v ? qc_node_of(model, v) : NULL;
+    struct qc_operator_times times;
+    if (!maker || maker->op == QC_OP_HardSwish || !qc_times_of_node(&times, on, uses, 0, n->id)) return 0;
+    return 3 * time_of(rates_of[on], QC_TIME_FLOAT_ADD, w) + time_of(rates_of[on], QC_TIME_FLOAT_LIGHT, w) - times.real;
+}
+
 int64_t qc_time_of_forms(enum qc_processor on, const struct qc_uses *uses, const struct qc_graph *model)
 {
     const struct qc_graph *g = uses->graph;
@@ -506,6 +520,7 @@ int64_t qc_time_of_forms(enum qc_processor on, const struct qc_uses *uses, const
         const struct work w = {.results = elements_of_one(g, g->nodes[id].outputs)};
         if (qc_is_slower_fused(uses, &g->nodes[id]) && !qc_node_is_of_call(g, &g->nodes[id]))
             time += time_of(rates_of[on], QC_TIME_FLOAT_SKIP, w);
+        if (g->nodes[id].op == QC_OP_HardSwish) time += time_of_written_out(on, uses, model, &g->nodes[id]);
         if (model->overridable) time += time_of_overridable(on, uses, &g->nodes[id]);
     }
     for (qc_id id = 1; id <= model->node_count; id++) {

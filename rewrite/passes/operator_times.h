@@ -39,8 +39,8 @@ int64_t qc_time_of_shapes(enum qc_processor on, const struct qc_graph *g, struct
 bool qc_is_slower_fused(const struct qc_uses *uses, const struct qc_node *n);
 
 /* Returns the time that operators of a model take longer than the forms that files have for them: PRelu, the sum before
-   a LayerNormalization, which the runtime joins with it, and convolutions whose weights are inputs too. uses: of the
-   graph that rules have made of the model. */
+   a LayerNormalization, which the runtime joins with it, HardSwish as four operators, and convolutions whose weights
+   are inputs too. uses: of the graph that rules have made of the model. */
 int64_t qc_time_of_forms(enum qc_processor on, const struct qc_uses *uses, const struct qc_graph *model);
 
 /* The times of a match of a pattern. */

@@ -28,8 +28,8 @@ static double time_of(const char *text, bool wide_is_float)
 /* of 64 scores half are hidden */
 #define MASK                                                                                                           \
     EIGHT("0,")                                                                                                        \
-    EIGHT("0,") EIGHT("0,") EIGHT("0,") EIGHT("-1e9,") EIGHT("-1e9,")                                                  \
-        EIGHT("-1e9,") "-1e9,-1e9,-1e9,-1e9,-1e9,-1e9,-1e9,-1e9"
+    EIGHT("0,")                                                                                                        \
+    EIGHT("0,") EIGHT("0,") EIGHT("-1e9,") EIGHT("-1e9,") EIGHT("-1e9,") "-1e9,-1e9,-1e9,-1e9,-1e9,-1e9,-1e9,-1e9"
 
 /* ONNX Runtime 1.32 on Intel Xeons, one thread: microseconds, measured. */
 Test(cost, is_that_of_measured_operators)
