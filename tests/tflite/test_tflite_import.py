@@ -575,3 +575,16 @@ def real_samples(name, model):
     if channels == 1:
         pixels = pixels.mean(3, keepdims=True)
     return (pixels.astype(np.int16) - 128).astype(I8)
+
+
+@pytest.mark.parametrize("op", ["ADD", "MUL", "SUB", "MAXIMUM", "CONCATENATION"])
+@pytest.mark.parametrize("shape", [(2,), (4, 2), (1, 5, 5, 2)])
+def test_a_constant_of_a_type_that_is_not_handled(op, shape, program, tmp_path):  # noqa: F811
+    """Behind a convolution its operands have channels first, and a constant is transposed."""
+    constant = (shape, np.complex64, None, None, 0, np.ones(shape, np.complex64))
+    tensors = [((1, 5, 5, 2), F, None, None, 0, None), ((2, 1, 1, 2), F, None, None, 0, np.ones((2, 1, 1, 2), F))]
+    tensors += [((2,), F, None, None, 0, np.ones(2, F)), ((1, 5, 5, 2), F, None, None, 0, None), constant]
+    tensors += [((1, 5, 5, 2), F, None, None, 0, None)]
+    conv = ("CONV_2D", [0, 1, 2], [3], ("Conv2DOptions", {"Padding": 0, "StrideH": 1, "StrideW": 1}), 1)
+    (tmp_path / "m.tflite").write_bytes(model_of([conv, (op, [3, 4], [5], None, 1)], tensors, [0], [5]))
+    assert "tensor 4 't4' has a type that is not handled" in command(program, tmp_path, "inspect", "m.tflite", code=4)

@@ -181,6 +181,12 @@ bool qc_tfl_alike(const struct qc_tfl_value *a, const struct qc_tfl_value *b)
 
 /* --- Constants --- */
 
+static qc_id refused(struct qc_status *st, enum qc_code code, const struct qc_tfl_value *v, const char *why)
+{
+    qc_fail(st, code, "tensor %zu '%.200s' %s", v->index, v->name, why);
+    return 0;
+}
+
 /* Returns the dense data of v in shape `shape`, which has the same number of elements. perm: axis i of the result is
    axis perm[i] of `shape`. */
 static struct qc_tensor *tensor_of(const struct qc_tfl_value *v, const uint8_t *data, const struct qc_shape *shape,
@@ -264,6 +270,7 @@ static qc_id stored_constant(struct qc_tfl_node *n, const struct qc_tfl_value *v
                              const int64_t *perm, bool narrow, struct qc_status *st)
 {
     struct qc_tfl_import *all = n->r->all;
+    if (v->dtype == QC_NONE) return refused(st, QC_UNSUPPORTED, v, "has a type that is not handled");
     struct qc_tfl_stored key = {
         .data = v->data, .sparsity = v->sparsity.at, .dtype = v->dtype, .narrow = narrow, .shape = *shape};
     for (int i = 0; i < shape->rank; i++) key.perm[i] = perm ? perm[i] : i;
@@ -338,12 +345,6 @@ qc_id qc_tfl_constant(struct qc_tfl_node *n, const struct qc_tfl_value *v, const
 }
 
 /* --- Values in either layout --- */
-
-static qc_id refused(struct qc_status *st, enum qc_code code, const struct qc_tfl_value *v, const char *why)
-{
-    qc_fail(st, code, "tensor %zu '%.200s' %s", v->index, v->name, why);
-    return 0;
-}
 
 static qc_id stored_of(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tfl_layout layout, struct qc_status *st)
 {
