@@ -214,6 +214,9 @@ struct qc_selection {
     uint64_t seed; /* splitmix64 (Steele, Lea, Flood 2014) and Floyd's sampling; the chosen units are ascending */
     bool others;   /* of the units outside of the present choice (qc_dataset_others), not with shards */
     bool in_order; /* with states: the first ones, also if all are recorded */
+    /* NULL, or [units of all samples]: takes the units with the least keys, so that another order of the samples gives
+       the same ones. Not drawn, of others, or with states. Borrowed. */
+    const uint64_t *keys;
     size_t shard, shards; /* takes units shard, shard + shards, ... of the chosen ones; shards 0: all of them */
 };
 

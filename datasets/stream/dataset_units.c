@@ -556,11 +556,35 @@ static bool insert(uint64_t *table, uint64_t mask, uint64_t unit)
     return true;
 }
 
+/* A unit and its key. */
+struct keyed {
+    uint64_t key, unit;
+};
+
+static int by_key(const void *a, const void *b)
+{
+    const struct keyed *x = a, *y = b;
+    const int order = qc_order_u64(&x->key, &y->key);
+    return order ? order : qc_order_u64(&x->unit, &y->unit);
+}
+
+static bool select_least(uint64_t *out, size_t n, uint64_t total, const uint64_t *keys, struct qc_status *st)
+{
+    QC_FREED struct keyed *all = calloc(total, sizeof *all);
+    if (!all) return qc_fail_memory(st, total * sizeof *all);
+    for (uint64_t i = 0; i < total; i++) all[i] = (struct keyed){keys[i], i};
+    qsort(all, total, sizeof *all, by_key);
+    for (size_t i = 0; i < n; i++) out[i] = all[i].unit;
+    qsort(out, n, sizeof *out, qc_order_u64);
+    return true;
+}
+
 bool qc_select_units(uint64_t *out, size_t n, uint64_t total, const struct qc_selection *selection,
                      struct qc_status *st)
 {
     if (n > UINT32_MAX)
         return qc_fail(st, QC_UNSUPPORTED, "a choice of %zu samples is too large; at most %u", n, UINT32_MAX);
+    if (selection->keys) return select_least(out, n, total, selection->keys, st);
     if (!selection->drawn) {
         /* floor(j * total / n) without overflow */
         for (uint64_t j = 0; j < n; j++) out[j] = j * (total / n) + j * (total % n) / n;

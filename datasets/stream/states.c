@@ -157,7 +157,8 @@ bool qc_choose_steps(struct qc_dataset *ds, size_t units, const struct qc_select
     size_t *starts = malloc((units + 1) * sizeof *starts);
     bool ok = (chosen && starts) || qc_fail_memory(st, units * sizeof *chosen);
     if (ok && units < recorded && !selection->in_order) {
-        ok = qc_select_units(chosen, units, recorded, selection, st);
+        const struct qc_selection spaced = {.drawn = selection->drawn, .seed = selection->seed};
+        ok = qc_select_units(chosen, units, recorded, &spaced, st);
         for (; runs < units; runs++) starts[runs] = runs;
         kept = units;
     } else if (ok) {

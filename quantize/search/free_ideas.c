@@ -121,7 +121,7 @@ static bool make_probe(struct qc_candidate **out, const struct trying *t, const 
                        struct qc_status *st)
 {
     struct qc_dataset *data = t->c->setup->data;
-    const struct qc_selection few = {.samples = QC_FREE_PROBE * qc_dataset_unit_samples(data)};
+    const struct qc_selection few = qc_few_samples(t->c->network, QC_FREE_PROBE);
     /* The observer that --method auto chose among several, or NULL. */
     const struct qc_auto_method *m = t->c->network->auto_method;
     const char *chosen = m && m->trial_count > 1 && qc_auto_method_chosen(m) ? qc_auto_method_chosen(m)->method : NULL;

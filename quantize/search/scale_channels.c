@@ -31,6 +31,7 @@ struct qc_scale_search {
     struct qc_round_weights_options rounding;
     const bool *busy;              /* [value_count + 1 of the real graph]: values with ranges in the statistics */
     const struct qc_dataset *data; /* NULL: groups with quantized inputs or ranges are not scaled */
+    const uint64_t *keys;          /* of its units (struct qc_evidence), or NULL */
     bool tables_apart;             /* a tied table is stored twice; else its product is not scaled */
     bool may_collect;              /* statistics can be collected again; else groups with busy values are not scaled */
     struct qc_arena *arena;
@@ -265,15 +266,17 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
    depend on the number of workers. Fails if a value has another number of channels than the model declares, or if a run
    fails. */
 static bool channel_extremes_take(struct qc_channel_extremes *of, size_t count, const struct qc_graph *g,
-                                  const struct qc_dataset *data, unsigned workers, struct qc_arena *a,
-                                  struct qc_status *st)
+                                  const struct qc_dataset *data, const uint64_t *keys, unsigned workers,
+                                  struct qc_arena *a, struct qc_status *st)
 {
     const size_t all = qc_dataset_units(data), units = all < QC_SCALE_EXTREMES_UNITS ? all : QC_SCALE_EXTREMES_UNITS;
     struct qc_plan *plan = NULL;
     struct taking t = {.of = of, .units = QC_NEW_ARRAY(a, size_t, units, st)};
     qc_id *values = QC_NEW_ARRAY(a, qc_id, count, st);
-    if (!t.units || !values) return false;
-    for (size_t i = 0; i < units; i++) t.units[i] = i * all / units;
+    uint64_t chosen[QC_SCALE_EXTREMES_UNITS];
+    if (!t.units || !values || !qc_select_units(chosen, units, all, &(struct qc_selection){.keys = keys}, st))
+        return false;
+    for (size_t i = 0; i < units; i++) t.units[i] = (size_t)chosen[i];
     for (size_t i = 0; i < count; i++) {
         values[i] = of[i].value;
         of[i].units = units;
@@ -479,7 +482,8 @@ static bool scale_groups(struct qc_scaled_group **groups, size_t *count, const s
                                                         .channels = (size_t)qc_channel_count(c, x)};
         }
     return !values ||
-           channel_extremes_take(of, values, c->graph, s->data, s->calibration->settings->workers, s->arena, st);
+           channel_extremes_take(of, values, c->graph, s->data, s->keys, s->calibration->settings->workers, s->arena,
+                                 st);
 }
 
 /* Makes the scaled graph. Second moments are divided by the scales and stay; the statistics are dropped if a range
@@ -539,6 +543,7 @@ static bool begin_scale_search(struct qc_scale_search *search, struct qc_network
                                  .rounding = qc_network_rounding(net),
                                  .busy = busy,
                                  .data = s->data,
+                                 .keys = net->evidence->keys,
                                  .tables_apart = !net->scheme.options->graph.runs_on->onnxruntime,
                                  .may_collect = may_collect && s->data && !qc_has_statistics(s->in) && !s->in->team,
                                  .arena = kept,

@@ -12,6 +12,14 @@ struct qc_selection qc_measured_samples(const struct qc_dataset *data)
     return (struct qc_selection){.samples = QC_MEASURED_BATCHES * qc_dataset_unit_samples(data), .in_order = true};
 }
 
+struct qc_selection qc_few_samples(const struct qc_network *net, size_t batches)
+{
+    const struct qc_dataset *data = net->setup->data;
+    const size_t each = qc_dataset_unit_samples(data);
+    const bool all = qc_dataset_units(data) == qc_dataset_total(data) / each;
+    return (struct qc_selection){.samples = batches * each, .keys = all ? net->evidence->keys : NULL};
+}
+
 struct qc_checked qc_checked_samples(const struct qc_setup *s)
 {
     struct qc_dataset *data = s->eval ? s->eval : s->data;

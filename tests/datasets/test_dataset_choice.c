@@ -55,3 +55,13 @@ Test(choice, draws_are_uniform)
     }
     for (size_t i = 0; i < 10; i++) cr_expect(counts[i] > 5610 && counts[i] < 6390, "unit %zu: %zu", i, counts[i]);
 }
+
+Test(choice, takes_the_least_keys_whatever_their_order)
+{
+    static const uint64_t keys[] = {7, 2, 9, 2, 5, 1}, other[] = {9, 1, 2, 7, 2, 5}, first[] = {1, 3, 5}, then[] = {1, 2, 4};
+    uint64_t got[3];
+    MUST(qc_select_units(got, 3, 6, &(struct qc_selection){.keys = keys}, ST));
+    cr_assert_arr_eq(got, first, sizeof got);
+    MUST(qc_select_units(got, 3, 6, &(struct qc_selection){.keys = other}, ST));
+    cr_assert_arr_eq(got, then, sizeof got);
+}

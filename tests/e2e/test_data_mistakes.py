@@ -150,7 +150,7 @@ def test_evaluation_prepared_otherwise(qcalib, tmp_path, examples):
             stored = to.create_dataset("input", data=f["input"][:].astype(np.float32))
             stored.attrs.update({k: v for k, v in f["input"].attrs.items()})
             stored.attrs["scale"] = f["input"].attrs.get("scale", 1) * scale
-        wrong = qcalib("--data", "scaled.h5", "--eval", test, "--no-report", "-o", "q.onnx", model)
+        wrong = qcalib("--data", "scaled.h5", "--eval", test, "--prefer", "integers", "--no-report", "-o", "q.onnx", model)
         said = [line for line in wrong.err.splitlines() if "prepared differently" in line]
         assert len(said) == (scale != 0.3), wrong.err
         assert all("scaled.h5" in line and "digits_test.h5" in line for line in said), wrong.err

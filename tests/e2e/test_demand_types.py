@@ -37,6 +37,7 @@ def test_float_is_faster_than_16_bits(qcalib, tmp_path):
     assert set(types) == {"float", "16 bits"} and types == sorted(types, reverse=True)
 
 
+@pytest.mark.integers
 def test_a_layer_in_float_meets_a_demand(qcalib, tmp_path):
     layers(tmp_path / "float.onnx", 4)
     done = qcalib("--data", "x.h5", "float.onnx", "--method", "minmax", "--min-sqnr", "33", "--no-report")

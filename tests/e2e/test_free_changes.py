@@ -203,3 +203,18 @@ def test_compare_knows_scaled_channels(qcalib, examples, tmp_path):
     plain = examples / "digits_cnn.onnx"
     qcalib("--data", examples / "digits_calib.h5", "-o", "p.onnx", "--no-report", "--weight-type", "int4", plain)
     assert "not compared" not in qcalib("compare", plain, "p.onnx", "--data", test).out
+
+
+@pytest.mark.parametrize("options, kind", [((), "smooth"), (("--weight-type", "int3"), "equalize"), (("--prefer", "speed", "--effort", "high"), "smooth")])
+def test_another_order_of_the_samples_gives_the_same_file(options, kind, qcalib, tmp_path):
+    """Probes, extremes of channels and effects of operators are measured on a part of the samples, which their keys
+    choose."""
+    model, data = unequal(tmp_path)
+    x = np.load(data)["x0"]
+    files = []
+    for seed in (None, 1, 2):
+        np.savez(tmp_path / "d.npz", x0=x if seed is None else np.random.default_rng(seed).permutation(x))
+        report = qcalib("--data", "d.npz", "--json", "--no-report", "-o", "q.onnx", *options, model).json
+        files.append((tmp_path / "q.onnx").read_bytes())
+    assert kind in {c["name"] for c in report["free_changes"]}, report["free_changes"]
+    assert files[0] == files[1] == files[2]

@@ -112,7 +112,7 @@ def test_fewer_levels_of_activations_need_no_limit(dense, qcalib, tmp_path):
 
 def test_it_is_better_than_seven_bits(digits, examples, qcalib):
     def sqnr(fix):
-        qcalib("-q", *digits, "-o", "int8.onnx", "--no-report", f"--overflow-fix={fix}", "--method=mse")
+        qcalib("-q", *digits, "-o", "int8.onnx", "--no-report", f"--overflow-fix={fix}", "--method=mse", "--prefer=integers")
         data = examples / "digits_test.h5"
         shown = qcalib("compare", examples / "digits_cnn.onnx", "int8.onnx", "--data", data, "--json").json
         return shown["outputs"][0]["sqnr_db"]

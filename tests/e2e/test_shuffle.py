@@ -37,7 +37,7 @@ def dimensions(graph, model):
 def test_an_image_is_one_dimension(form, batch, apart, joined, qcalib, onnxruntime, tmp_path):
     shuffle(tmp_path / "float.onnx", apart, joined, batch)
     x = samples(tmp_path / "x.h5", [8, 12, 10])
-    qcalib("--data", "x.h5", "float.onnx", "-o", "int8.onnx", "--format", form, "--no-report")
+    qcalib("--data", "x.h5", "float.onnx", "-o", "int8.onnx", "--format", form, "--prefer", "integers", "--no-report")
     assert dimensions(QuantizedGraph(tmp_path / "int8.onnx"), tmp_path / "int8.onnx") == [0, 2, 1, 3]
     qcalib("run", "int8.onnx", "--data", "x.h5", "-o", "ours.h5")
     theirs, said = onnxruntime.run(tmp_path / "int8.onnx", {"x": x}, tmp_path)

@@ -85,7 +85,7 @@ def test_small_types_are_exact_in_onnxruntime(types, form, digits, qcalib, examp
 @pytest.mark.parametrize("weights", ["int4", "uint4"])
 def test_four_bits_are_stored_in_four(weights, digits, tmp_path):
     digits("-o", "eight.onnx")
-    digits("--weight-type", weights, "-o", "four.onnx")
+    digits("--weight-type", weights, "--prefer", "integers", "-o", "four.onnx")
     graph = QuantizedGraph(tmp_path / "four.onnx")
     small = [t for t in graph.constants.values() if SMALL.get(t.data_type) == weights]
     heavy = graph.of("Conv", "Gemm")
