@@ -128,13 +128,18 @@ bool qc_evidence_share(struct qc_evidence **out, struct qc_evidence *from, struc
 {
     if (!derive(out, from, false, st)) return false;
     struct qc_evidence *e = *out;
+    qc_evidence_lend(e, from);
+    e->layers = from->layers;
+    e->borrows_layers = true;
+    return true;
+}
+
+void qc_evidence_lend(struct qc_evidence *e, struct qc_evidence *from)
+{
     e->statistics = qc_collection_ref(from->statistics);
     e->moments_dropped = from->moments_dropped;
     e->known = qc_known_outputs_ref(from->known);
     e->known_of = from->known_of;
-    e->layers = from->layers;
-    e->borrows_layers = true;
-    return true;
 }
 
 void qc_evidence_free(struct qc_evidence *e)

@@ -49,6 +49,8 @@ bool qc_evidence_share(struct qc_evidence **out, struct qc_evidence *from, struc
  */
 bool qc_evidence_beside(struct qc_evidence **out, struct qc_evidence *from, bool few, struct qc_memo_budget *budget,
                         struct qc_status *st);
+/* Adds the statistics of `from` and the outputs of its float network, which may be the first of another form. */
+void qc_evidence_lend(struct qc_evidence *e, struct qc_evidence *from);
 /* Sets *out to g with the shapes of the largest sample. It is NULL if they are not known, or do not fit. */
 bool qc_evidence_sized_graph(struct qc_graph **out, const struct qc_evidence *e, const struct qc_graph *g,
                              struct qc_status *st);

@@ -294,10 +294,25 @@ static bool collect_samples(struct qc_network *net, struct qc_status *st)
     return ok;
 }
 
+/* Lets runs of the float network keep its outputs, which later runs compare with: of large models in files, of others
+   in memory. The memory plan has no room for them there, so with --memory-limit the float network runs again. */
+static bool keep_outputs(struct qc_network *net, struct qc_status *st)
+{
+    struct qc_evidence *e = net->evidence;
+    const enum qc_known_place place = net->real->spills ? QC_KNOWN_IN_FILES : QC_KNOWN_IN_MEMORY;
+    if (!net->setup->data || (net->scheme.options->run.memory_limit && place == QC_KNOWN_IN_MEMORY)) return true;
+    qc_known_outputs_free(e->known);
+    e->known = NULL;
+    e->known_of = net->real;
+    return qc_known_outputs_new(&e->known, net->real->output_count, place, net->setup->budget, st);
+}
+
 bool qc_network_collect(struct qc_network *net, struct qc_status *st)
 {
     const double t0 = qc_seconds();
     if (net->evidence->statistics || !qc_network_wants_ranges(net)) return true;
+    /* Outputs of the network before its channels were scaled are of no use. */
+    if (net->evidence->known && !qc_evidence_outputs(net->evidence, net->real) && !keep_outputs(net, st)) return false;
     if (!collect_samples(net, st)) return false;
     if (net->evidence->statistics->second_moments && !net->scheme.options->run.memory_limit && !net->setup->in->team &&
         !qc_second_moments_put_away(net->evidence->statistics->second_moments, net->simulated->budget.model_bytes, st))
@@ -349,16 +364,7 @@ static bool collect(struct qc_network *net, struct qc_status *st)
     if (net->scheme.options->run.checkpoint && !net->scheme.bare && !net->evidence->layer_file &&
         qc_rounds_weights(net->scheme.settings) && !qc_collecting_layers(&net->evidence->layer_file, net, st))
         return false;
-    /* Let later runs keep the outputs of the float network, which they compare with: of large models in files, of
-       others in memory. The memory plan has no room for them there, so with --memory-limit the float network runs
-       again. */
-    const enum qc_known_place place = net->real->spills ? QC_KNOWN_IN_FILES : QC_KNOWN_IN_MEMORY;
-    if (!net->evidence->known && net->setup->data &&
-        (!net->scheme.options->run.memory_limit || place != QC_KNOWN_IN_MEMORY)) {
-        net->evidence->known_of = net->real;
-        if (!qc_known_outputs_new(&net->evidence->known, net->real->output_count, place, net->setup->budget, st))
-            return false;
-    }
+    if (!net->evidence->known && !keep_outputs(net, st)) return false;
     /* True if there are so few samples that further ones will likely exceed their ranges. Always false with --stats and
        with several processes. */
     c->few = net->scheme.calibration.activation->of_network && net->setup->data && !qc_has_statistics(net->setup->in) &&

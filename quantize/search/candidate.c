@@ -66,6 +66,8 @@ static bool derive(struct qc_candidate *c, const struct qc_candidate *from, cons
                  : qc_evidence_beside(&c->evidence, from->evidence, how == QC_FEW_SAMPLES, c->setup->budget, st)) ||
         (same && !qc_float_form_unscaled(&form, net->form, c->setup, st)))
         return false;
+    /* both start from the normalised graph */
+    if (how == QC_SCALED_FORM && net->real == c->setup->normalised) qc_evidence_lend(c->evidence, from->evidence);
     scheme.form = form;
     scheme.bare = scheme.calibration.ranges_alone = how != QC_RIVAL;
     if (how != QC_RIVAL && !from->scheme.options->method.propagate)

@@ -40,9 +40,10 @@ bool qc_candidate_refused(const char **reason, const struct qc_candidate *c, con
                           struct qc_status *st);
 
 /* What a derived candidate has in common with the one that it comes from. SAME_FORM: float network and statistics;
-   ANOTHER_FORM: the samples only, so they run again; FEW_SAMPLES: the same, but a part of the samples is selected;
-   RIVAL: nothing. Only a rival has details for a report and may take the place of the other one. */
-enum qc_derivation { QC_SAME_FORM, QC_ANOTHER_FORM, QC_FEW_SAMPLES, QC_RIVAL };
+   ANOTHER_FORM: the samples only, so they run again; SCALED_FORM: the same, but the statistics serve until its channels
+   are scaled; FEW_SAMPLES: as ANOTHER_FORM, but a part of the samples is selected; RIVAL: nothing. Only a rival has
+   details for a report and may take the place of the other one. */
+enum qc_derivation { QC_SAME_FORM, QC_ANOTHER_FORM, QC_SCALED_FORM, QC_FEW_SAMPLES, QC_RIVAL };
 
 /* Makes a candidate with changed options, for a comparison. `from` has a network and must outlive it. Errors: as
    qc_decide. */

@@ -83,8 +83,8 @@ static bool may_scale_few(const struct qc_candidate *c)
 static const struct idea ideas[] = {
     {"equalize", CHANNELS, QC_ANOTHER_FORM, may_scale, 1, {{EQUALIZED}}, 0},
     {"equalize", CHANNELS, QC_ANOTHER_FORM, may_scale_few, 3, {{EQUALIZED}, {BY_OUTPUT}, {FULL}}, 0},
-    {"smooth", CHANNELS, QC_ANOTHER_FORM, may_scale, 1, {{SMOOTHED}}, 0},
-    {"smooth", CHANNELS, QC_ANOTHER_FORM, may_scale_few, 3, {{SMOOTHED}, {BY_OUTPUT}, {FULL}}, 0},
+    {"smooth", CHANNELS, QC_SCALED_FORM, may_scale, 1, {{SMOOTHED}}, 0},
+    {"smooth", CHANNELS, QC_SCALED_FORM, may_scale_few, 3, {{SMOOTHED}, {BY_OUTPUT}, {FULL}}, 0},
     {"weight_method", WEIGHTS, QC_SAME_FORM, may_choose_weights, 1, {{BY_OUTPUT}}, 0},
     {"full_range", WEIGHTS, QC_SAME_FORM, may_use_full_range, 2, {{BY_OUTPUT}, {FULL}}, 0},
     {"float_operators", OPERATORS, QC_SAME_FORM, has_units, 0, {{0}}, 8},
@@ -115,10 +115,10 @@ static bool change_of(struct qc_change *out, const struct trying *t, const struc
     return true;
 }
 
-/* Makes a candidate of the job's scheme with an idea (NULL: without), as cheap as a probe may be. *out is NULL if that
-   is not possible. */
-static bool make_probe(struct qc_candidate **out, const struct trying *t, const struct idea *idea, bool cheaply,
-                       struct qc_status *st)
+/* Makes a candidate of the job's scheme with an idea (NULL: without), as cheap as a probe may be. base: such a
+   candidate without an idea, or NULL. *out is NULL if that is not possible. */
+static bool make_probe(struct qc_candidate **out, const struct trying *t, const struct idea *idea,
+                       const struct qc_candidate *base, bool cheaply, struct qc_status *st)
 {
     struct qc_dataset *data = t->c->setup->data;
     const struct qc_selection few = qc_few_samples(t->c->network, QC_FREE_PROBE);
@@ -133,8 +133,10 @@ static bool make_probe(struct qc_candidate **out, const struct trying *t, const 
     if ((idea && !change_of(&change, t, idea, st)) ||
         (method && !qc_change_add(&change, "method", method, t->c->arena, st)))
         return false;
-    bool ok = (!cheaply || qc_dataset_select(data, &few, &why)) &&
-              qc_candidate_derive(out, t->c, &change, cheaply ? QC_FEW_SAMPLES : idea->how, &why);
+    const bool beside = cheaply && base && idea->how == QC_SCALED_FORM; /* it has seen the few samples */
+    bool ok =
+        (!cheaply || qc_dataset_select(data, &few, &why)) &&
+        qc_candidate_derive(out, beside ? base : t->c, &change, cheaply && !beside ? QC_FEW_SAMPLES : idea->how, &why);
     if (cheaply && !qc_model_select_again(data, t->c->setup->options, st)) return false;
     if (ok && idea && idea->operators)
         ok = qc_costs_nothing(&free_of_cost, (*out)->network, t->c->network, t->operators.must_save, &why);
@@ -215,14 +217,14 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
     size_t count = 1, best = 0;
     bool ok = kind != OPERATORS || qc_find_float_operators(&t->operators, t->c, st);
     for (size_t i = 0; ok && i < IDEAS; i++) {
-        const bool cheaply = t->probes && ideas[i].how == QC_ANOTHER_FORM;
+        const bool cheaply = t->probes && kind == CHANNELS;
         if (ideas[i].kind != kind || (ideas[i].applies && !ideas[i].applies(t->c)) ||
             (ideas[i].operators && (count > 1 || ideas[i].operators / 2 >= t->operators.count)) ||
             qc_ablated(ideas[i].name))
             continue;
-        if (ideas[i].how == QC_ANOTHER_FORM && !t->unequal) continue;
-        if (cheaply && !made[0]) ok = make_probe(&made[0], t, NULL, true, st);
-        ok = ok && make_probe(&made[count], t, &ideas[i], cheaply, st);
+        if (kind == CHANNELS && !t->unequal) continue;
+        if (cheaply && !made[0]) ok = make_probe(&made[0], t, NULL, NULL, true, st);
+        ok = ok && make_probe(&made[count], t, &ideas[i], made[0], cheaply, st);
         if (!ok || !made[count] || (cheaply && !made[0])) continue;
         of[count] = &ideas[i];
         networks[count] = made[count]->network;

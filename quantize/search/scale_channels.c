@@ -13,6 +13,7 @@
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
 #include "quantize/make/make.h"
+#include "quantize/search/least.h"
 #include "rewrite/passes/channels.h"
 
 /* What may be scaled. */
@@ -45,6 +46,7 @@ static const struct {
 } tried[] = {{0, 0.5},    {0, 1},     {0.25, 0.25}, {0.25, 0.5}, {0.25, 0.75},
              {0.5, 0.25}, {0.5, 0.5}, {0.5, 0},     {0.75, 0.25}};
 enum { TRIED = sizeof tried / sizeof *tried };
+_Static_assert((size_t)TRIED <= QC_LEAST_MOST, "all can be compared");
 
 static const double *one_group(const struct qc_channels *c, qc_id value, const double *scale)
 {
@@ -149,9 +151,33 @@ static double input_noise(const struct qc_scaled_reader *r, const double *scale)
     return steps / (r->steps * r->steps) / 12 * sum;
 }
 
-/* Sets errors[] to the weight rounding errors of all readers, in the order of the groups. */
-static bool judge_scales(double *errors, const struct qc_scale_search *s, const struct qc_scaled_group *groups,
-                         size_t count, struct qc_graph *g, struct qc_status *st)
+/* Scales of one group that are tried. The error of an attempt is the mean over the readers of the ratio of their errors
+   to those without scales; readers without an error before do not count. */
+struct attempt {
+    const struct qc_scaled_group *group;
+    const double *scale;  /* NULL: 1 */
+    const double *noise;  /* [readers of the group]: noise from rounding the input */
+    const double *before; /* [readers of the group]: errors without scales; NULL: not known yet */
+    double limit;         /* the result is known to be of no use as soon as it must exceed this */
+    double *errors;       /* [readers of the group]: results; less than the error if the limit is exceeded */
+};
+
+static double error_of(const struct attempt *a)
+{
+    double sum = 0;
+    size_t judged = 0;
+    for (size_t r = 0; r < a->group->reader_count; r++) {
+        if (!(a->before[r] > 0)) continue;
+        sum += a->errors[r] / a->before[r];
+        judged++;
+    }
+    return judged ? sum / (double)judged : 1;
+}
+
+/* Adds the weight rounding errors of the readers to their noise. Errors are not negative, so noise alone is a lower
+   bound: an attempt ends as soon as it exceeds its limit. */
+static bool judge_attempts(const struct attempt *attempts, size_t count, const struct qc_scale_search *s,
+                           struct qc_graph *g, struct qc_status *st)
 {
     struct qc_round_weights_options o = s->rounding;
     struct qc_settings quiet = *o.settings;
@@ -169,57 +195,55 @@ static bool judge_scales(double *errors, const struct qc_scale_search *s, const 
     c.choices = QC_NEW_ARRAY(c.arena, struct qc_choice, g->qparams_count + 1, st);
     bool ok = wanted && c.choices;
     for (size_t i = 0; ok && i < count; i++)
-        for (size_t r = 0; r < groups[i].reader_count; r++)
-            wanted[quantizer_of(g, groups[i].readers[r].simulated)] = true;
+        for (size_t r = 0; r < attempts[i].group->reader_count; r++)
+            wanted[quantizer_of(g, attempts[i].group->readers[r].simulated)] = true;
     ok = ok && qc_choose_some_weights(&c, g, wanted, &choosing, st) &&
          qc_weight_rounder_new(&rounder, g, s->second_moments, &o, st);
-    for (size_t i = 0; ok && i < count; i++)
-        for (size_t r = 0; ok && r < groups[i].reader_count; r++, errors++) {
-            const qc_id node = groups[i].readers[r].simulated;
-            *errors = 0;
+    for (size_t i = 0; ok && i < count; i++) {
+        const struct attempt *a = &attempts[i];
+        for (size_t r = 0; ok && r < a->group->reader_count && !(a->before && error_of(a) > a->limit); r++) {
+            const qc_id node = a->group->readers[r].simulated;
             if (!qc_weight_rounder_waits(rounder, node)) continue;
             ok = qc_weight_rounder_solve(rounder, node, NULL, st);
-            if (ok) *errors = qc_weight_rounder_result(rounder, node)->error;
+            if (ok) a->errors[r] += qc_weight_rounder_result(rounder, node)->error;
         }
+    }
     qc_weight_rounder_free(rounder);
     qc_arena_free(c.arena);
     return ok;
 }
 
-static bool try_scales(double *errors, const struct qc_scale_search *s, const struct qc_channels *c,
-                       const struct qc_scaled_group *groups, size_t count, double *const *scales, struct qc_status *st)
+/* Fills the errors of attempts on different groups. */
+static bool try_scales(const struct attempt *attempts, size_t count, const struct qc_scale_search *s,
+                       const struct qc_channels *c, struct qc_status *st)
 {
     struct qc_graph *g = NULL;
-    /* Copy the simulated graph with the weights of the readers multiplied by scales (by group; NULL: all 1); nodes keep
-       their ids. The producers of the groups are not divided: the error of the readers' weights does not depend on
-       them. */
+    /* Copy the simulated graph with the weights of the readers multiplied by scales; nodes keep their ids. The
+       producers of the groups are not divided: the error of the readers' weights does not depend on them. */
     const struct qc_graph *from = s->simulated;
     struct qc_rebuild b;
     bool ok = qc_rebuild_begin(&b, from, st);
-    for (size_t i = 0; ok && scales && i < count; i++)
-        for (size_t r = 0; ok && r < groups[i].reader_count; r++) {
-            const qc_id reader = groups[i].readers[r].node, x = c->graph->nodes[reader].inputs[0],
-                        w = qc_quantized_constant(
-                            from, qc_second_moments_weight(from, &from->nodes[groups[i].readers[r].simulated]));
+    for (size_t i = 0; ok && i < count; i++)
+        for (size_t r = 0; ok && attempts[i].scale && r < attempts[i].group->reader_count; r++) {
+            const struct qc_scaled_reader *of = &attempts[i].group->readers[r];
+            const qc_id x = c->graph->nodes[of->node].inputs[0],
+                        w = qc_quantized_constant(from, qc_second_moments_weight(from, &from->nodes[of->simulated]));
             struct qc_tensor *t = NULL;
-            ok = qc_channels_scaled_weight(&t, c, reader, one_group(c, x, scales[i]), NULL, st) &&
+            ok = qc_channels_scaled_weight(&t, c, of->node, one_group(c, x, attempts[i].scale), NULL, st) &&
                  (b.map[w] = qc_graph_add_constant(b.to, from->values[w].name, t, st));
             qc_tensor_unref(t);
         }
     for (qc_id id = 1; ok && id <= from->node_count; id++) ok = qc_rebuild_node(&b, id, st) != 0;
     ok = ok && qc_rebuild_finish(&g, &b, st);
     qc_rebuild_free(&b);
-    for (size_t i = 0; ok && scales && i < count; i++)
-        ok = scale_moments(s->second_moments, c, &groups[i], scales[i], s->arena, st);
-    ok = ok && judge_scales(errors, s, groups, count, g, st);
-    for (size_t i = 0, at = 0; ok && i < count; i++)
-        for (size_t r = 0; r < groups[i].reader_count; r++, at++) {
-            const qc_id x = c->graph->nodes[groups[i].readers[r].node].inputs[0];
-            errors[at] += input_noise(&groups[i].readers[r], scales ? one_group(c, x, scales[i]) : NULL);
-        }
-    for (size_t i = 0; scales && i < count; i++) {
+    for (size_t i = 0; ok && i < count; i++) {
+        memcpy(attempts[i].errors, attempts[i].noise, attempts[i].group->reader_count * sizeof *attempts[i].errors);
+        ok = scale_moments(s->second_moments, c, attempts[i].group, attempts[i].scale, s->arena, st);
+    }
+    ok = ok && judge_attempts(attempts, count, s, g, st);
+    for (size_t i = 0; i < count; i++) {
         struct qc_status ignored = QC_STATUS_INIT;
-        scale_moments(s->second_moments, c, &groups[i], NULL, s->arena, &ignored);
+        scale_moments(s->second_moments, c, attempts[i].group, NULL, s->arena, &ignored);
     }
     qc_graph_free(g);
     return ok;
@@ -300,57 +324,96 @@ static bool channel_extremes_take(struct qc_channel_extremes *of, size_t count, 
     return ok;
 }
 
+/* The search for the scales of one group. */
+struct group_search {
+    struct attempt attempts[TRIED]; /* by place in tried[] */
+    struct qc_least errors;
+    size_t now; /* the attempt that runs */
+    bool ended;
+};
+
+/* Prepares all attempts. */
+static bool begin_group(struct group_search *search, const struct qc_scaled_group *g, const struct qc_channels *c,
+                        const double *activation, const double *weight, double *before, struct qc_arena *a,
+                        struct qc_status *st)
+{
+    const struct qc_channel_group *q = &c->groups[g->group];
+    qc_least_begin(&search->errors, g->error);
+    for (size_t k = 0; k < TRIED; k++) {
+        double *scale = QC_NEW_ARRAY(a, double, q->count, st), *noise = QC_NEW_ARRAY(a, double, g->reader_count, st),
+               *errors = QC_NEW_ARRAY(a, double, g->reader_count, st);
+        if (!scale || !noise || !errors) return false;
+        set_scales(scale, activation, weight, k, q);
+        for (size_t r = 0; r < g->reader_count; r++) {
+            const qc_id x = c->graph->nodes[g->readers[r].node].inputs[0];
+            errors[r] = noise[r] = input_noise(&g->readers[r], one_group(c, x, scale));
+        }
+        search->attempts[k] =
+            (struct attempt){.group = g, .scale = scale, .noise = noise, .before = before, .errors = errors};
+        qc_least_add(&search->errors, error_of(&search->attempts[k]));
+    }
+    return true;
+}
+
+/* Takes the result of the attempt that has run. */
+static void end_attempt(struct group_search *search, struct qc_scaled_group *g, const struct qc_channels *c)
+{
+    const struct attempt *a = &search->attempts[search->now];
+    qc_least_take(&search->errors, search->now, error_of(a));
+    if (search->errors.which != search->now) return;
+    g->error = search->errors.best;
+    g->kind = g->few ? "awq" : "smooth";
+    g->activation_power = tried[search->now].activation;
+    g->weight_power = tried[search->now].weight;
+    memcpy(g->best, a->scale, (size_t)c->groups[g->group].count * sizeof *g->best);
+}
+
 /* Sets the best scales of each group; no graph is changed. Fails with QC_INTERRUPTED if `progress` returns false. */
 static bool search_scales(struct qc_scaled_group *g, size_t count, const struct qc_scale_search *s,
                           const struct qc_channels *c, struct qc_status *st)
 {
-    size_t readers = 0;
-    for (size_t i = 0; i < count; i++) readers += g[i].reader_count;
-    double *errors = QC_NEW_ARRAY(s->arena, double, readers, st), *before = QC_NEW_ARRAY(s->arena, double, readers, st),
-           **activation = QC_NEW_ARRAY(s->arena, double *, count, st),
-           **weight = QC_NEW_ARRAY(s->arena, double *, count, st),
-           **scales = QC_NEW_ARRAY(s->arena, double *, count, st);
-    if (!errors || !before || !activation || !weight || !scales) return false;
+    struct attempt *now = QC_NEW_ARRAY(s->arena, struct attempt, count, st);
+    struct group_search *searches = QC_NEW_ARRAY(s->arena, struct group_search, count, st);
+    size_t running = count;
+    if (!now || !searches) return false;
+    for (size_t i = 0; i < count; i++) {
+        double *noise = QC_NEW_ARRAY(s->arena, double, g[i].reader_count, st),
+               *errors = QC_NEW_ARRAY(s->arena, double, g[i].reader_count, st);
+        if (!noise || !errors) return false;
+        for (size_t r = 0; r < g[i].reader_count; r++) noise[r] = input_noise(&g[i].readers[r], NULL);
+        now[i] = (struct attempt){.group = &g[i], .noise = noise, .errors = errors};
+    }
+    if (!try_scales(now, count, s, c, st)) return false;
     for (size_t i = 0; i < count; i++) {
         const size_t n = (size_t)c->groups[g[i].group].count;
-        if (!(activation[i] = QC_NEW_ARRAY(s->arena, double, n, st)) ||
-            !(weight[i] = QC_NEW_ARRAY(s->arena, double, n, st)) ||
-            !(scales[i] = QC_NEW_ARRAY(s->arena, double, n, st)))
-            return false;
+        double *activation = QC_NEW_ARRAY(s->arena, double, n, st), *weight = QC_NEW_ARRAY(s->arena, double, n, st);
+        if (!activation || !weight) return false;
         for (size_t r = 0; r < g[i].reader_count; r++) {
             /* Of the weights: squares relative to the sum over the channels, the maximum over several readers. */
             const struct qc_scaled_reader *reader = &g[i].readers[r];
             const struct qc_layer_weight *w = &c->weights[reader->node];
             const int64_t channels = w->inputs * w->conv_groups;
-            double *own = weight[i] + c->layout[c->graph->nodes[reader->node].inputs[0]].offset, sum = 0;
+            double *own = weight + c->layout[c->graph->nodes[reader->node].inputs[0]].offset, sum = 0;
             for (int64_t k = 0; k < channels; k++) sum += reader->squares[k];
             for (int64_t k = 0; sum > 0 && k < channels; k++) own[k] = fmax(own[k], reader->squares[k] / sum);
-            if (!measure_activation(activation[i], s, c, &g[i].readers[r], st)) return false;
+            if (!measure_activation(activation, s, c, &g[i].readers[r], st)) return false;
         }
+        if (!begin_group(&searches[i], &g[i], c, activation, weight, now[i].errors, s->arena, st)) return false;
     }
-    if (!try_scales(before, s, c, g, count, NULL, st)) return false;
-    for (size_t k = 0; k < TRIED; k++) {
-        for (size_t i = 0; i < count; i++) set_scales(scales[i], activation[i], weight[i], k, &c->groups[g[i].group]);
-        if (!try_scales(errors, s, c, g, count, scales, st)) return false;
+    for (size_t k = 0; k < TRIED && running; k++) {
+        running = 0;
+        for (size_t i = 0; i < count; i++) {
+            struct group_search *search = &searches[i];
+            search->ended = search->ended || !qc_least_next(&search->now, &search->errors);
+            if (search->ended) continue;
+            now[running] = search->attempts[search->now];
+            now[running++].limit = search->errors.best;
+        }
+        if (running && !try_scales(now, running, s, c, st)) return false;
+        for (size_t i = 0; i < count; i++)
+            if (!searches[i].ended) end_attempt(&searches[i], &g[i], c);
         if (s->progress && !s->progress(s->progress_user, k + 1, TRIED))
             return qc_fail(st, QC_INTERRUPTED, "interrupted");
-        for (size_t i = 0, at = 0; i < count; at += g[i++].reader_count) {
-            /* The mean over the readers of the ratio of the errors. Readers without an error before do not count. */
-            double sum = 0;
-            size_t judged = 0;
-            for (size_t r = at; r < at + g[i].reader_count; r++) {
-                if (!(before[r] > 0)) continue;
-                sum += errors[r] / before[r];
-                judged++;
-            }
-            const double e = judged ? sum / (double)judged : 1;
-            if (!(e < g[i].error)) continue;
-            g[i].error = e;
-            g[i].kind = g[i].few ? "awq" : "smooth";
-            g[i].activation_power = tried[k].activation;
-            g[i].weight_power = tried[k].weight;
-            memcpy(g[i].best, scales[i], (size_t)c->groups[g[i].group].count * sizeof *g[i].best);
-        }
     }
     return true;
 }

@@ -61,6 +61,37 @@ Test(candidate, that_is_derived_has_warnings_of_its_own)
     cr_expect_str_eq(is, was, "a derived candidate has changed it");
 }
 
+/* The statistics of the job serve a candidate until its channels are scaled; what that does to them is its own. */
+Test(candidate, that_scales_channels_shares_statistics_until_then)
+{
+    static const struct qc_option_text smooth[] = {{"scale-channels", "smooth"}};
+    static const struct qc_change none = {.count = 0}, scaled = {.count = 1, .options = smooth};
+    struct qc_options o;
+    MADE_NETWORK m;
+    struct qc_candidate *other = NULL, *t = NULL, *again = NULL;
+    set_options(&o, test_arena(), NULL, 0);
+    MUST(make_network(&m, &o, &in, NULL, ST));
+    QC_FREED char *was = text_of(m.c->network);
+    MUST(qc_candidate_derive(&other, m.c, &scaled, QC_ANOTHER_FORM, ST));
+    MUST(qc_candidate_derive(&t, m.c, &scaled, QC_SCALED_FORM, ST));
+    cr_assert(t->network->form->scaled, "so the samples run again");
+    cr_expect_neq(t->evidence->statistics, m.c->evidence->statistics);
+    cr_expect_eq(t->evidence->known_of, t->network->real, "outputs of the scaled network are kept");
+    QC_FREED char *wanted = text_of(other->network), *is = text_of(t->network);
+    cr_expect_str_eq(is, wanted);
+    cr_expect_str_neq(is, was);
+    qc_candidate_free(t);
+    qc_candidate_free(other);
+    MUST(qc_candidate_derive(&t, m.c, &none, QC_SCALED_FORM, ST));
+    cr_expect_eq(t->evidence->statistics, m.c->evidence->statistics, "nothing is scaled");
+    MUST(qc_candidate_derive(&again, m.c, &none, QC_SAME_FORM, ST));
+    QC_FREED char *same = text_of(t->network), *third = text_of(again->network);
+    cr_expect_str_eq(same, was);
+    cr_expect_str_eq(third, was, "second moments are as before");
+    qc_candidate_free(again);
+    qc_candidate_free(t);
+}
+
 Test(candidate, has_the_network_of_its_scheme_whatever_was_made_before)
 {
     static const struct qc_option_text wide[] = {{"activation-type", "uint16:Conv"}, {"skip", "Gemm"}};
