@@ -544,9 +544,8 @@ static bool scale_groups(struct qc_scaled_group **groups, size_t *count, const s
                                                         .axis = qc_channel_axis(c, x),
                                                         .channels = (size_t)qc_channel_count(c, x)};
         }
-    return !values ||
-           channel_extremes_take(of, values, c->graph, s->data, s->keys, s->calibration->settings->workers, s->arena,
-                                 st);
+    return !values || channel_extremes_take(of, values, c->graph, s->data, s->keys, s->calibration->settings->workers,
+                                            s->arena, st);
 }
 
 /* Makes the scaled graph. Second moments are divided by the scales and stay; the statistics are dropped if a range

@@ -326,8 +326,8 @@ void qc_latency_forget(const struct qc_options *o);
 
 /* ---- The error of one network ---- */
 
-/* Returns a choice of so many batches of the samples that calibrate: the same for any order of these, if all of the file
-   calibrate and collecting has run them; else evenly spaced. */
+/* Returns a choice of so many batches of the samples that calibrate: the same for any order of these, if all of the
+   file calibrate and collecting has run them; else evenly spaced. */
 struct qc_selection qc_few_samples(const struct qc_network *net, size_t batches);
 
 /* Returns a selection of QC_MEASURED_BATCHES batches. */

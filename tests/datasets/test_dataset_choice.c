@@ -58,7 +58,8 @@ Test(choice, draws_are_uniform)
 
 Test(choice, takes_the_least_keys_whatever_their_order)
 {
-    static const uint64_t keys[] = {7, 2, 9, 2, 5, 1}, other[] = {9, 1, 2, 7, 2, 5}, first[] = {1, 3, 5}, then[] = {1, 2, 4};
+    static const uint64_t keys[] = {7, 2, 9, 2, 5, 1}, other[] = {9, 1, 2, 7, 2, 5}, first[] = {1, 3, 5},
+                          then[] = {1, 2, 4};
     uint64_t got[3];
     MUST(qc_select_units(got, 3, 6, &(struct qc_selection){.keys = keys}, ST));
     cr_assert_arr_eq(got, first, sizeof got);
