@@ -649,6 +649,9 @@ class Checks:
                 self.done["outputs not compared" + where] += 1
                 continue
             w, have = np.stack(arrays), got.get(name)
+            if have is None and ops & {"NonZero", "Unique"}:  # the size of a sample depends on its data
+                self.done["outputs not compared" + where] += 1
+                continue
             if have is None or have.size != w.size:
                 raise Failure("shape of the quantized" + where, f"{file}, {name}: {None if have is None else have.shape}, expected {w.shape}")
             have = have.reshape(w.shape)
