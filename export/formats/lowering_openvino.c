@@ -219,16 +219,55 @@ static bool is_small_product(const struct qc_graph *g, const struct qc_node *n)
     return t->dim[0] > 0 && t->dim[0] <= 8 && weight[0] <= 256 && weight[1] <= 256;
 }
 
+/* Returns the constant that an Add, or a product with a bias, adds if it has several elements; else NULL. */
+static const struct qc_tensor *added_constant(const struct qc_graph *g, const struct qc_node *n)
+{
+    for (unsigned i = n->op == QC_OP_Add ? 0 : 2; i < n->input_count; i++) {
+        const struct qc_node *dq = n->inputs[i] ? qc_node_of(g, n->inputs[i]) : NULL;
+        const qc_id v = dq && dq->op == QC_OP_Dequantize ? dq->inputs[0] : n->inputs[i];
+        const struct qc_tensor *c = v ? qc_constant_of(g, v) : NULL;
+        if (c && c->count > 1) return c;
+    }
+    return NULL;
+}
+
+/* Returns true if a node adds constants of columns that are not all equal. */
+static bool adds_columns(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_tensor *c = added_constant(g, n);
+    if (!c || c->shape.dim[c->shape.rank - 1] != (int64_t)c->count) return false;
+    for (size_t k = 1; k < c->count; k++)
+        if (qc_tensor_float(c, k) != qc_tensor_float(c, 0)) return true;
+    return false;
+}
+
+/* Returns true if the result of a product, stored or not, gets constants of rows. */
+static bool adds_rows(const struct qc_lowering *x, const struct qc_node *product)
+{
+    const struct qc_graph *g = x->from;
+    qc_id reader = qc_only_reader(&x->uses, product->outputs);
+    while (reader && g->nodes[reader].op != QC_OP_Add) reader = qc_only_reader(&x->uses, g->nodes[reader].outputs);
+    const struct qc_tensor *c =
+        reader && g->nodes[reader].op == QC_OP_Add ? added_constant(g, &g->nodes[reader]) : NULL;
+    return c && c->shape.dim[c->shape.rank - 1] != (int64_t)c->count;
+}
+
 /* It computes two such products of integers in a row as one kernel. On processors with VNNI this kernel gives wrong
-   numbers or refuses the file, with some biases too. */
+   numbers or refuses the file, unless the first product has a bias of columns, no Neg follows it, and the second has no
+   bias of rows. */
 static bool joins_products(const struct qc_lowering *x, const struct qc_node *n)
 {
     const struct qc_graph *g = x->from;
+    bool biased = false, negative = false;
+    qc_id reader;
     if (!is_small_product(g, n)) return false;
-    for (qc_id reader; (reader = qc_only_reader(&x->uses, n->outputs)) != 0;) {
-        n = &g->nodes[reader];
-        if (is_small_product(g, n)) return g->values[n->inputs[0]].type.qparams != QC_REAL;
-        if (g->values[n->outputs].type.shape.rank > 2) return false;
+    for (; (reader = qc_only_reader(&x->uses, n->outputs)) != 0; n = &g->nodes[reader]) {
+        const struct qc_node *next = &g->nodes[reader];
+        biased = biased || adds_columns(g, n);
+        negative = negative || n->op == QC_OP_Neg;
+        if (is_small_product(g, next))
+            return g->values[next->inputs[0]].type.qparams != QC_REAL && (!biased || negative || adds_rows(x, next));
+        if (g->values[next->outputs].type.shape.rank > 2) return false;
     }
     return false;
 }

@@ -586,6 +586,8 @@ class Checks:
             want = self.runtime(content, feeds)
             if isinstance(got, str):
                 raise Failure("does not load in OpenVINO", got[:600])
+            if isinstance(want, str):
+                raise Failure("file for OpenVINO does not load", want[:600])
             self.ran.add("OpenVINO")
             self.nearly(model, real, want, got, "OpenVINO", floats)
 
