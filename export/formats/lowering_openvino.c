@@ -91,7 +91,7 @@ static const struct qc_node *product_behind(const struct qc_lowering *x, qc_id v
 {
     const struct qc_node *of = qc_node_of(x->to, x->real[v]);
     while (of && (qc_op_info(of->op)->affine == QC_AFFINE_KEEP || qc_op_info(of->op)->affine == QC_AFFINE_BOUND ||
-                  (arithmetic && is_arithmetic(of))))
+                  of->op == QC_OP_Concat || (arithmetic && is_arithmetic(of))))
         of = qc_node_of(x->to, of->inputs[of->input_count > 1 && qc_constant_of(x->to, of->inputs[0])]);
     const struct qc_node *dq = of && qc_op_info(of->op)->affine == QC_AFFINE_PRODUCT && of->input_count < 3
                                    ? qc_node_of(x->to, of->inputs[0])
@@ -109,10 +109,11 @@ static bool moves_columns(const struct qc_graph *g, const struct qc_node *n)
     return (n->op == QC_OP_Resize || n->op == QC_OP_MaxPool) && to->dim[to->rank - 1] != from->dim[from->rank - 1];
 }
 
-/* Returns true for a product or quotient with a constant of several rows and one column. Its numbers are taken for
-   those of columns. */
+/* Returns true for a BatchNormalization, or a product or quotient with a constant of several rows and one column. Its
+   numbers are taken for those of columns. */
 static bool scales_rows(const struct qc_graph *g, const struct qc_node *n, unsigned i)
 {
+    if (n->op == QC_OP_BatchNormalization) return i == 0 && g->values[n->inputs[0]].type.shape.rank > 2;
     const struct qc_tensor *c = n->op == QC_OP_Mul || n->op == QC_OP_Div ? qc_constant_of(g, n->inputs[1 - i]) : NULL;
     return c && c->count > 1 && c->shape.dim[c->shape.rank - 1] == 1;
 }

@@ -587,6 +587,8 @@ class Checks:
             if isinstance(got, str):
                 raise Failure("does not load in OpenVINO", got[:600])
             if isinstance(want, str):
+                want = self.runtime(content, feeds, optimized=False)  # its optimizations refuse an int8 MaxPool with indices
+            if isinstance(want, str):
                 raise Failure("file for OpenVINO does not load", want[:600])
             self.ran.add("OpenVINO")
             self.nearly(model, real, want, got, "OpenVINO", floats)

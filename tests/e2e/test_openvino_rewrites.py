@@ -278,6 +278,13 @@ def test_rows_of_a_product_that_are_scaled(form, shape, rows, outputs, both):
     same(both(f"p = MatMul (x, w) {form}", constants, f"float[n, {', '.join(map(str, shape))}] x", x=rng.normal(size=(24, *shape)).astype("f4")))
 
 
+def test_a_batch_normalization_behind_a_product(both):
+    """As scaled rows: OpenVINO refuses the file."""
+    body = "c = Conv <strides = [2, 2]> (x, k) p = MatMul (c, w) q = Concat <axis = 1> (p) y = BatchNormalization (q, s, s, s, s)"
+    constants = {"k": (4, 7, 2, 2), "w": (2, 16), "s": np.linspace(0.5, 2, 4).astype("f4")}
+    same(both(body, constants, "float[n, 7, 4, 4] x", x=np.random.default_rng(1).normal(size=(24, 7, 4, 4)).astype("f4")))
+
+
 COLUMNS = {
     "Unsqueeze": "y = Unsqueeze (p, last)",
     "Reshape": "y = Reshape (p, shape)",
