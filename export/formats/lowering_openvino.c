@@ -78,18 +78,66 @@ bool qc_lower_pad(struct qc_lowering *x, const struct qc_node *n, struct qc_stat
     return true;
 }
 
-/* A Gather behind a product of integers is computed before the scales of its channels are applied, which then have
-   other dimensions than its result. Operators that pass scales on may stand in between. */
-static bool gathers_product(const struct qc_lowering *x, const struct qc_node *n)
+/* Products of integers. Operators behind one are computed before the scales of its channels are applied. */
+
+static bool is_arithmetic(const struct qc_node *n)
 {
-    if (n->op != QC_OP_Gather) return false;
-    const struct qc_node *of = qc_node_of(x->to, x->real[n->inputs[0]]);
-    while (of && (qc_op_info(of->op)->affine == QC_AFFINE_KEEP || qc_op_info(of->op)->affine == QC_AFFINE_BOUND))
-        of = qc_node_of(x->to, of->inputs[0]);
+    return n->op == QC_OP_Neg || (n->op >= QC_OP_Add && n->op <= QC_OP_Div);
+}
+
+/* Returns the product of integers without a bias that v is, or is computed from by operators that pass scales on or, if
+   they are asked for, by arithmetic with constants. NULL if there is none. */
+static const struct qc_node *product_behind(const struct qc_lowering *x, qc_id v, bool arithmetic)
+{
+    const struct qc_node *of = qc_node_of(x->to, x->real[v]);
+    while (of && (qc_op_info(of->op)->affine == QC_AFFINE_KEEP || qc_op_info(of->op)->affine == QC_AFFINE_BOUND ||
+                  of->op == QC_OP_Concat || (arithmetic && is_arithmetic(of))))
+        of = qc_node_of(x->to, of->inputs[of->input_count > 1 && qc_constant_of(x->to, of->inputs[0])]);
     const struct qc_node *dq = of && qc_op_info(of->op)->affine == QC_AFFINE_PRODUCT && of->input_count < 3
                                    ? qc_node_of(x->to, of->inputs[0])
                                    : NULL;
-    return dq && dq->op == QC_OP_DequantizeLinear;
+    return dq && dq->op == QC_OP_DequantizeLinear ? of : NULL;
+}
+
+/* Returns true for an operator that needs the scales of the columns of a matrix along another axis, or other scales:
+   a Resize or pool along the last axis, or a Reshape that adds axes of one element behind it. */
+static bool moves_columns(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_shape *from = &g->values[n->inputs[0]].type.shape, *to = &g->values[n->outputs].type.shape;
+    if (from->rank < 3) return false;
+    if (n->op == QC_OP_Reshape || n->op == QC_OP_Unsqueeze) return to->rank > from->rank && to->dim[to->rank - 1] == 1;
+    return (n->op == QC_OP_Resize || n->op == QC_OP_MaxPool) && to->dim[to->rank - 1] != from->dim[from->rank - 1];
+}
+
+/* Returns true for a BatchNormalization, or a product or quotient with a constant of several rows and one column. Its
+   numbers are taken for those of columns. */
+static bool scales_rows(const struct qc_graph *g, const struct qc_node *n, unsigned i)
+{
+    if (n->op == QC_OP_BatchNormalization) return i == 0 && g->values[n->inputs[0]].type.shape.rank > 2;
+    const struct qc_tensor *c = n->op == QC_OP_Mul || n->op == QC_OP_Div ? qc_constant_of(g, n->inputs[1 - i]) : NULL;
+    return c && c->count > 1 && c->shape.dim[c->shape.rank - 1] == 1;
+}
+
+/* Scales have other dimensions than the result of a Gather then. */
+static bool reads_product(const struct qc_lowering *x, const struct qc_node *n, unsigned i)
+{
+    if (i == 0 && n->op == QC_OP_Gather) return product_behind(x, n->inputs[0], false) != NULL;
+    if (i > 1 || !(scales_rows(x->from, n, i) || (i == 0 && moves_columns(x->from, n)))) return false;
+    const struct qc_node *product = product_behind(x, n->inputs[i], true);
+    return product && product->op == QC_OP_MatMul;
+}
+
+/* A normalization is computed on integers, and its epsilon is lost. Returns true if that changes more than the rounding
+   to 8 bits: if the epsilon is above a tenth of the square of a scale, and for a product, whose scales are not known.
+ */
+static bool loses_epsilon(const struct qc_lowering *x, const struct qc_node *n)
+{
+    if (n->op != QC_OP_LayerNormalization && n->op != QC_OP_InstanceNormalization) return false;
+    const struct qc_qparams *s = read_as(x->from, n);
+    const double epsilon = qc_attr_float(n, "epsilon", 1e-5f);
+    for (size_t i = 0; s && i < s->count; i++)
+        if (epsilon > 0.1 * (double)s->scale[i] * (double)s->scale[i]) return true;
+    return !s && product_behind(x, n->inputs[0], true);
 }
 
 /* A Clip of levels becomes their range, with other levels, unless its limits are levels. */
@@ -122,9 +170,10 @@ static bool sums_rows(const struct qc_graph *g, const struct qc_node *n)
 
 bool qc_lower_reads_apart(const struct qc_lowering *x, const struct qc_node *n, unsigned i)
 {
+    if (reads_product(x, n, i)) return true;
     if (i == 0)
-        return pad_moves(x, n) || averages_padding(x->from, n) || gathers_product(x, n) ||
-               clips_between_levels(x->from, n) || sums_rows(x->from, n);
+        return pad_moves(x, n) || averages_padding(x->from, n) || clips_between_levels(x->from, n) ||
+               sums_rows(x->from, n) || loses_epsilon(x, n);
     /* A recurrent operator whose weights it does not take for constants is refused. */
     const struct qc_node *w = n->inputs[i] ? qc_node_of(x->from, n->inputs[i]) : NULL;
     return qc_is_recurrent(n->op) && i <= 2 && w && w->op == QC_OP_Dequantize;
@@ -171,29 +220,69 @@ static bool is_small_product(const struct qc_graph *g, const struct qc_node *n)
     return t->dim[0] > 0 && t->dim[0] <= 8 && weight[0] <= 256 && weight[1] <= 256;
 }
 
-/* Returns true if a node adds constants that are not all equal. */
-static bool adds_channels(const struct qc_graph *g, const struct qc_node *n)
+/* Returns the constant that an Add, or a product with a bias, adds if it has several elements; else NULL. */
+static const struct qc_tensor *added_constant(const struct qc_graph *g, const struct qc_node *n)
 {
     for (unsigned i = n->op == QC_OP_Add ? 0 : 2; i < n->input_count; i++) {
-        const struct qc_tensor *c = n->inputs[i] ? qc_constant_of(g, n->inputs[i]) : NULL;
-        for (size_t k = 1; c && k < c->count; k++)
-            if (qc_tensor_float(c, k) != qc_tensor_float(c, 0)) return true;
+        const struct qc_node *dq = n->inputs[i] ? qc_node_of(g, n->inputs[i]) : NULL;
+        const qc_id v = dq && dq->op == QC_OP_Dequantize ? dq->inputs[0] : n->inputs[i];
+        const struct qc_tensor *c = v ? qc_constant_of(g, v) : NULL;
+        if (c && c->count > 1) return c;
+    }
+    return NULL;
+}
+
+/* Returns true if a node adds constants of columns that are not all equal. */
+static bool adds_columns(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_tensor *c = added_constant(g, n);
+    if (!c || c->shape.dim[c->shape.rank - 1] != (int64_t)c->count) return false;
+    for (size_t k = 1; k < c->count; k++)
+        if (qc_tensor_float(c, k) != qc_tensor_float(c, 0)) return true;
+    return false;
+}
+
+/* Returns true if the result of a product, stored or not, gets constants of rows. */
+static bool adds_rows(const struct qc_lowering *x, const struct qc_node *product)
+{
+    const struct qc_graph *g = x->from;
+    qc_id reader = qc_only_reader(&x->uses, product->outputs);
+    while (reader && g->nodes[reader].op != QC_OP_Add) reader = qc_only_reader(&x->uses, g->nodes[reader].outputs);
+    const struct qc_tensor *c =
+        reader && g->nodes[reader].op == QC_OP_Add ? added_constant(g, &g->nodes[reader]) : NULL;
+    return c && c->shape.dim[c->shape.rank - 1] != (int64_t)c->count;
+}
+
+/* It computes two such products of integers in a row as one kernel. On processors with VNNI this kernel gives wrong
+   numbers or refuses the file, unless the first product has a bias of columns, no Neg follows it, and the second has no
+   bias of rows. */
+static bool joins_products(const struct qc_lowering *x, const struct qc_node *n)
+{
+    const struct qc_graph *g = x->from;
+    bool biased = false, negative = false;
+    qc_id reader;
+    if (!is_small_product(g, n)) return false;
+    for (; (reader = qc_only_reader(&x->uses, n->outputs)) != 0; n = &g->nodes[reader]) {
+        const struct qc_node *next = &g->nodes[reader];
+        biased = biased || adds_columns(g, n);
+        negative = negative || n->op == QC_OP_Neg;
+        if (is_small_product(g, next))
+            return g->values[next->inputs[0]].type.qparams != QC_REAL && (!biased || negative || adds_rows(x, next));
+        if (g->values[next->outputs].type.shape.rank > 2) return false;
     }
     return false;
 }
 
-/* It computes two such products of integers in a row as one kernel. On processors with VNNI this kernel gives wrong
-   numbers if the first product has no bias. */
-static bool joins_products(const struct qc_lowering *x, const struct qc_node *n)
+/* It computes the sum of two depthwise convolutions of one pixel, such as those of a PRelu, as one kernel, which gives
+   wrong numbers for a free batch of one. */
+static bool sums_pixels(const struct qc_lowering *x, const struct qc_node *n)
 {
-    const struct qc_graph *g = x->from;
-    if (!is_small_product(g, n)) return false;
-    for (qc_id reader; !adds_channels(g, n) && (reader = qc_only_reader(&x->uses, n->outputs));) {
-        n = &g->nodes[reader];
-        if (is_small_product(g, n)) return g->values[n->inputs[0]].type.qparams != QC_REAL;
-        if (g->values[n->outputs].type.shape.rank > 2) return false;
-    }
-    return false;
+    const struct qc_shape *s = &x->from->values[n->outputs].type.shape;
+    const qc_id reader = n->op == QC_OP_Conv && s->dim[0] == QC_FREE ? qc_only_reader(&x->uses, n->outputs) : 0;
+    if (!reader || s->rank < 4 || qc_attr_int(n, "group", 1) != s->dim[1]) return false;
+    bool one = true;
+    for (int i = 2; i < s->rank; i++) one = one && s->dim[i] == 1;
+    return one;
 }
 
 bool qc_lower_is_rewritten(struct qc_lowering *x, const struct qc_node *n)
@@ -206,5 +295,5 @@ bool qc_lower_is_rewritten(struct qc_lowering *x, const struct qc_node *n)
      */
     return (x->recurrent && n->op == QC_OP_Conv && n->input_count > 2 && n->inputs[2] &&
             x->from->values[n->outputs].type.shape.dim[0] < 0) ||
-           joins_int8(x, n) || joins_products(x, n) || has_large_constant(x->from, n);
+           joins_int8(x, n) || joins_products(x, n) || sums_pixels(x, n) || has_large_constant(x->from, n);
 }

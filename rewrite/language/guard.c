@@ -191,6 +191,18 @@ static double depthwise(const struct qc_asked *call)
     return n->op == QC_OP_ConvTranspose ? s->dim[0] == group : n->op == QC_OP_Conv && s->dim[1] == 1;
 }
 
+/* Returns 1 for a convolution with a stride along its last axis whose result has a length of 1 there, else 0. One of
+   two dimensions has several rows and no stride along them. */
+static double one_column(const struct qc_asked *call)
+{
+    const struct qc_node *n = taker_of(call, call->args[0].id);
+    const struct qc_shape *result = n ? &call->frame->graph->values[n->outputs].type.shape : NULL;
+    const int64_t *strides;
+    const size_t count = n ? qc_attr_ints(n, "strides", &strides) : 0;
+    if (count < 2 || strides[count - 1] == 1 || result->dim[result->rank - 1] != 1) return 0;
+    return count > 2 || (strides[0] == 1 && result->dim[2] != 1);
+}
+
 /* ---- Any value ---- */
 
 static bool has_one_row(const struct qc_shape *s)
@@ -365,6 +377,10 @@ const struct qc_builtin qc_guards[] = {
      .value = pointwise},
     {"depthwise", "depthwise(w): w is the weight of a convolution with one input channel in each of its groups", 1, 1,
      "v", .value = depthwise},
+    {"one_column",
+     "one_column(w): the convolution that takes the weight w has a stride along its last axis and a result of length 1 "
+     "there",
+     1, 1, "v", .value = one_column},
     {"per_channel",
      "per_channel(b, w): b has one element per output channel of a convolution with weight w, as [C,1,1] or [1,C,1,1]",
      2, 2, "vv", .value = is_per_channel},

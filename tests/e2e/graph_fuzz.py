@@ -586,6 +586,10 @@ class Checks:
             want = self.runtime(content, feeds)
             if isinstance(got, str):
                 raise Failure("does not load in OpenVINO", got[:600])
+            if isinstance(want, str):
+                want = self.runtime(content, feeds, optimized=False)  # its optimizations refuse an int8 MaxPool with indices
+            if isinstance(want, str):
+                raise Failure("file for OpenVINO does not load", want[:600])
             self.ran.add("OpenVINO")
             self.nearly(model, real, want, got, "OpenVINO", floats)
 
@@ -649,6 +653,9 @@ class Checks:
                 self.done["outputs not compared" + where] += 1
                 continue
             w, have = np.stack(arrays), got.get(name)
+            if have is None and ops & {"NonZero", "Unique"}:  # the size of a sample depends on its data
+                self.done["outputs not compared" + where] += 1
+                continue
             if have is None or have.size != w.size:
                 raise Failure("shape of the quantized" + where, f"{file}, {name}: {None if have is None else have.shape}, expected {w.shape}")
             have = have.reshape(w.shape)

@@ -155,6 +155,11 @@ PRODUCTS = {
     "Reshape": "a = MatMul (x, w) e = Reshape (a, shape) y = MatMul (e, v)",
     "Transpose": "t = Transpose (x) a = MatMul (t, z) d = Relu (a) e = MatMul (d, v) y = Transpose (e)",
     "three": "a = MatMul (x, w) d = Relu (a) e = MatMul (d, u) f = Relu (e) y = MatMul (f, v)",
+    "biases of rows": "a = Gemm (x, w, rows) y = Gemm (a, v, rows)",
+    "sums of rows": "a = MatMul (x, w) e = Add (a, rows) d = MatMul (e, v) y = Add (d, rows)",
+    "negative": "a = Gemm (x, w, b) e = Neg (a) y = Gemm (e, v, c)",
+    "negative and rows": "a = Gemm (x, w, b) e = Neg (a) y = Gemm (e, v, rows)",
+    "one column": "f = MatMul (x, one) a = Gemm (f, row, rows) y = Gemm (a, v)",
 }
 
 
@@ -165,6 +170,7 @@ def test_matrix_products_in_a_row(form, batch, both):
     rng = np.random.default_rng(2)
     constants = {n: (rng.normal(size=s) / np.sqrt(s[0])).astype("f4") for n, s in (("w", (6, 13)), ("u", (13, 13)), ("v", (13, 4)), ("z", (batch, 13)))}
     constants |= {"b": rng.normal(size=13).astype("f4"), "c": rng.normal(size=4).astype("f4"), "k": np.full(13, 0.25, "f4")}
+    constants |= {"rows": rng.normal(size=(batch, 1)).astype("f4"), "one": constants["w"][:, :1].copy(), "row": constants["u"][:1].copy()}
     constants |= {"wt": constants["w"].T.copy(), "vt": constants["v"].T.copy(), "shape": np.int64([-1, 13])}
     used = {n: c for n, c in constants.items() if n in re.findall(r"\w+", PRODUCTS[form])}
     x = rng.normal(size=(8 * batch, 6)).astype("f4")
@@ -187,14 +193,124 @@ def test_a_clip_whose_limits_are_no_levels(clip, form, both):
 
 
 @pytest.mark.parametrize("op,gates", [("GRU", 3), ("LSTM", 4)])
-def test_both_directions_of_one_input(op, gates, both):
+@pytest.mark.parametrize("inputs,units", [(1, 5), (3, 1), (1, 1)])
+def test_both_directions_of_one_input_or_unit(op, gates, inputs, units, both):
     """OpenVINO loads such an operator behind a product only if its weights are constants."""
     rng = np.random.default_rng(4)
-    shapes = {"w": (8, 1), "k": (2, gates * 5, 1), "r": (2, gates * 5, 5)}
-    body = f'm = MatMul (x, w) y = {op} <hidden_size = 5, direction = "bidirectional"> (m, k, r)'
+    shapes = {"w": (8, inputs), "k": (2, gates * units, inputs), "r": (2, gates * units, units)}
+    body = f'm = MatMul (x, w) y = {op} <hidden_size = {units}, direction = "bidirectional"> (m, k, r)'
     constants = {n: rng.normal(size=s).astype("f4") * 0.5 for n, s in shapes.items()}
     x = rng.normal(size=(64, 2, 8)).astype("f4")
     same(both(body, constants, shapes="float[2, 2, 8] x", batch=2, options=("--prefer", "integers"), x=x))
+
+
+TO_ONE_COLUMN = [  # (size of the image, kernel, strides, groups)
+    ((8, 3), (3, 3), (1, 2), 1), ((8, 4), (3, 3), (1, 2), 2), ((8, 7), (3, 5), (1, 3), 2), ((8, 3), (1, 3), (1, 3), 4),
+    ((4, 4, 2), (2, 2, 2), (1, 1, 2), 1), ((4, 4, 4), (2, 2, 2), (1, 2, 3), 2), ((5, 6, 3), (2, 2, 3), (2, 2, 2), 1), ((4, 4, 4), (2, 2, 4), (1, 3, 3), 1),
+]  # fmt: skip
+
+
+def convolution(image, kernel, how, groups, channels, both):
+    """A Conv of this kernel behind one of a single position, so that one of them is of integers."""
+    body = f"c = Conv (x, u) y = Conv <{how}, group = {groups}> (c, w)"
+    constants = {"u": (channels, 4, *[1] * len(image)), "w": (8, channels // groups, *kernel)}
+    x = np.random.default_rng(3).normal(size=(16, 4, *image)).astype("f4")
+    return both(body, constants, f"float[1, 4, {', '.join(map(str, image))}] x", x=x)
+
+
+@pytest.mark.parametrize("image,kernel,strides,groups", TO_ONE_COLUMN)
+def test_a_convolution_to_one_column(image, kernel, strides, groups, both):
+    """OpenVINO computes it with wrong numbers from integers, -10 to 3 dB, if it has a stride along the last axis."""
+    g, *_ = found = convolution(image, kernel, f"strides = {list(strides)}", groups, 8, both)
+    same(found)
+    assert g.of("Conv")[1].input[1] not in g.maker  # its weights are float
+
+
+@pytest.mark.parametrize("kernel,depth_pads", [((3, 3, 3), 1), ((5, 1, 3), 2), ((7, 3, 3), 3)])
+@pytest.mark.parametrize("channels", [1, 2, 3])
+def test_a_convolution_of_one_depth(kernel, depth_pads, channels, both):
+    """OpenVINO computes it with wrong numbers from integers of less than four channels: 0 dB."""
+    pads = [depth_pads, kernel[1] // 2, 1] * 2
+    same(convolution((1, 4, 4), kernel, f"pads = {pads}", 1, channels, both))
+
+
+@pytest.mark.parametrize("spatial", [(1, 1), (1, 1, 1)])
+@pytest.mark.parametrize("tail", ["y = PRelu (r, k)", "p = PRelu (r, k) y = Relu (p)", "c = Conv <group = 4> (r, u) d = Conv <group = 4> (r, v) y = Add (c, d)"])
+def test_a_sum_of_convolutions_of_one_pixel(spatial, tail, both):
+    """OpenVINO computes both as one kernel, which gives wrong numbers for a free batch of one: -98 to -7 dB."""
+    rng = np.random.default_rng(1)
+    ones = [1] * len(spatial)
+    constants = {"k": rng.normal(size=(4, *ones)).astype("f4") * 2, "u": (4, 1, *ones), "v": (4, 1, *ones)}
+    used = {n: c for n, c in constants.items() if n in re.findall(r"\w+", tail)}
+    same(both(f"r = Relu (x) {tail}", used, f"float[n, 4, {', '.join(map(str, spatial))}] x", x=rng.normal(size=(24, 4, *spatial)).astype("f4")))
+
+
+@pytest.mark.parametrize("epsilon", [1e-5, 1e-2])
+@pytest.mark.parametrize("form", ["t = LayerNormalization <epsilon = {}> (x, s, b)", "t = InstanceNormalization <epsilon = {}> (x, sc, bc)"])
+def test_an_epsilon_of_a_normalization(form, epsilon, both):
+    """OpenVINO normalizes integers, so that an epsilon that is large beside their variance is lost: 6 to 17 dB."""
+    rng = np.random.default_rng(1)
+    constants = {"s": (6,), "b": (6,), "sc": (4,), "bc": (4,), "w": (6, 8)}
+    body = f"{form.format(epsilon)} z = MatMul (x, w) u = MatMul (t, w) y = Add (u, z)"
+    used = {n: c for n, c in constants.items() if n in re.findall(r"\w+", body)}
+    x = (rng.normal(size=(24, 4, 6)) * np.array([1, 0.2, 0.1, 0.3])[:, None]).astype("f4")
+    same(both(body, used, "float[n, 4, 6] x", opset=17, x=x))
+
+
+@pytest.mark.parametrize("form", ["p = Conv (x, c) y = InstanceNormalization <epsilon = 0.01> (p, s, b)", "r = Reshape (x, image) p = MatMul (r, v) y = InstanceNormalization <epsilon = 0.01> (p, one, one)", "r = Reshape (x, image) p = MatMul (r, v) y = LayerNormalization <epsilon = 0.01> (p, k)"])
+def test_an_epsilon_of_a_normalization_behind_a_product(form, both):
+    """OpenVINO normalizes the accumulator, and the epsilon is lost: 7 to 13 dB."""
+    rng = np.random.default_rng(1)
+    shapes = {"s": (8,), "b": (8,), "c": (8, 4, 1), "v": (6,), "one": (1,), "k": (4,)}
+    constants = {n: (rng.normal(size=s) * 0.1).astype("f4") for n, s in shapes.items()} | {"image": np.int64([-1, 1, 4, 6])}
+    used = {n: c for n, c in constants.items() if n in re.findall(r"\w+", form)}
+    x = (rng.normal(size=(24, 4, 6)) * np.array([1, 0.2, 0.1, 0.3])[:, None]).astype("f4")
+    same(both(form, used, "float[n, 4, 6] x", opset=17, x=x))
+
+
+@pytest.mark.parametrize("form", ["y = Div (p, rows)", "q = Neg (p) y = Mul (q, rows)"])
+@pytest.mark.parametrize("shape,rows", [((8, 5, 8), (1, 8, 1, 1)), ((4, 8), (4, 1))])
+@pytest.mark.parametrize("outputs", [1, 6])
+def test_rows_of_a_product_that_are_scaled(form, shape, rows, outputs, both):
+    """OpenVINO takes the numbers of rows for those of columns, 3 to 8 dB, or refuses the file."""
+    rng = np.random.default_rng(1)
+    constants = {"w": (8, outputs), "rows": rng.uniform(0.5, 2, rows).astype("f4")}
+    same(both(f"p = MatMul (x, w) {form}", constants, f"float[n, {', '.join(map(str, shape))}] x", x=rng.normal(size=(24, *shape)).astype("f4")))
+
+
+def test_a_batch_normalization_behind_a_product(both):
+    """As scaled rows: OpenVINO refuses the file."""
+    body = "c = Conv <strides = [2, 2]> (x, k) p = MatMul (c, w) q = Concat <axis = 1> (p) y = BatchNormalization (q, s, s, s, s)"
+    constants = {"k": (4, 7, 2, 2), "w": (2, 16), "s": np.linspace(0.5, 2, 4).astype("f4")}
+    same(both(body, constants, "float[n, 7, 4, 4] x", x=np.random.default_rng(1).normal(size=(24, 7, 4, 4)).astype("f4")))
+
+
+COLUMNS = {
+    "Unsqueeze": "y = Unsqueeze (p, last)",
+    "Reshape": "y = Reshape (p, shape)",
+    "Neg": "q = Neg (p) y = Unsqueeze (q, last)",
+    "Add and Mul": "h = Add (p, b) q = Mul (h, k) y = Unsqueeze (q, last)",
+    "MaxPool": "y = MaxPool <kernel_shape = [1, 2]> (p)",
+    "Resize": 'y = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric"> (p, , scales)',
+    "Resize to sizes": 'y = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric"> (p, , , sizes)',
+}
+
+
+@pytest.mark.parametrize("form", COLUMNS)
+@pytest.mark.parametrize("inputs,outputs", [(6, 8), (1, 6), (8, 1)])
+@pytest.mark.parametrize("product", ["p = MatMul (x, w)", "p = Conv (x, c)"])
+def test_columns_of_a_product_that_move(form, inputs, outputs, product, both):
+    """OpenVINO refuses the file: it applies the scales of columns behind the operator."""
+    rng = np.random.default_rng(1)
+    columns = outputs if "MatMul" in product else inputs
+    constants = {
+        "w": (inputs, outputs), "c": (5, 5, 1, 1), "last": np.int64([-1]), "shape": np.int64([-1, 5, 3, columns, 1]), "b": (columns,), "k": np.linspace(0.5, 2, columns).astype("f4"),
+        "scales": np.float32([1, 1, 1, 2]), "sizes": np.int64([1, 5, 4, 2 * columns]),
+    }  # fmt: skip
+    used = {n: c for n, c in constants.items() if n in re.findall(r"\w+", f"{product} {COLUMNS[form]}")}
+    if form == "MaxPool" and columns == 1:
+        pytest.skip("a pool of two columns has no result")
+    same(both(f"{product} {COLUMNS[form]}", used, f"float[1, 5, 3, {inputs}] x", x=rng.normal(size=(24, 5, 3, inputs)).astype("f4")))
 
 
 @pytest.mark.parametrize("channels,length", [(2, 6), (3, 4), (4, 2), (4, 3)])
