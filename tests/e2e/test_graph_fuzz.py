@@ -16,9 +16,9 @@ import openvino_runtime
 import pytest
 from conftest import LONG
 
-COUNT = int(os.environ.get("QCALIB_GRAPHS", 20000 if LONG else 1000))
+COUNT = int(os.environ.get("QCALIB_GRAPHS", 20000 if LONG else 600))
 SEED = int(os.environ.get("QCALIB_GRAPH_SEED", int(time.time()) * 1000 if LONG else 1))
-PARTS = 4
+PARTS = 4 if LONG else 2  # each starts the runtimes anew
 AVX2 = 0 if avx2_runtime.missing() else 20  # the default jobs of one graph of so many also run without VNNI
 OPENVINO = 0 if openvino_runtime.missing() else 10  # one graph of so many also in OpenVINO
 LITERT = 7 if openvino_runtime.PYTHON_OF_LITERT.exists() else 0  # and in LiteRT
@@ -131,7 +131,7 @@ def test_random_graphs(part, program, tmp_path):
     assert done["float models"] > 0.9 * count and done["default jobs"] > 0.6 * count
     assert done["outputs equal"] > count and done["files loaded"] > count // 2
     assert done["outputs equal with AVX2"] or not AVX2
-    assert done["outputs near in OpenVINO"] > count // 50 or not OPENVINO
+    assert done["outputs near in OpenVINO"] > count // 100 or not OPENVINO
     assert done["outputs near in LiteRT"] or not LITERT
 
 

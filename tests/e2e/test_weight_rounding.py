@@ -218,7 +218,7 @@ def test_weights_alone_are_rounded_with_regard_to_the_data_too(quantize, example
 
 def test_a_job_that_is_killed_goes_on(qcalib, program, tmp_path):
     """Layers that were rounded before are taken from beside the checkpoint, and the model is the same."""
-    width, layers = 256, 10
+    width, layers = 160, 10
     random = np.random.default_rng(4)
     weights = [
         numpy_helper.from_array((random.normal(size=(width, width)) * width**-0.5).astype("f4"), f"w{i}")
