@@ -231,7 +231,6 @@ static void times_of_conv(const struct rate *r, struct qc_operator_times *out, c
         const bool whole = image && read % block == 0 && made / groups % block == 0;
         out->real = time_of(r, whole ? QC_TIME_FLOAT_CONV : QC_TIME_FLOAT_GROUPS, plain);
         out->integer = time_of(r, QC_TIME_INT_GROUPS, plain);
-        return;
     } else {
         const enum kind kind = !image                       ? QC_TIME_FLOAT_CONV_PLAIN
                                : uneven                     ? QC_TIME_FLOAT_CONV_ODD

@@ -239,7 +239,7 @@ def test_what_no_type_mends_costs_nothing(qcalib, tmp_path):
 
 def test_no_file_is_slower_than_float(qcalib, tmp_path):
     """Small layers: one of them in wider types would cost what the integers of all others save."""
-    report = qcalib(*outlier_job(tmp_path, 200, 8), "--processor", "avx512-vnni", "--json").json
+    report = qcalib(*outlier_job(tmp_path, 200, 16), "--processor", "avx512-vnni", "--json").json
     steps = report["fallback"]["steps"]
     assert steps[0]["cost"]["latency"] > 0.7
     most = max(1, steps[0]["cost"]["latency"])
