@@ -20,7 +20,7 @@ def test_a_command(samples, tmp_path):
     told = result.latency
     assert told["float_ms"] == DIGITS.stat().st_size and told["best_ms"] == len(result.model) < told["float_ms"]
     assert told["command"] == command and "latency" in repr(result)
-    again = qcalib.quantize(DIGITS, samples, advice="off", **told["placement"])
+    again = qcalib.quantize(DIGITS, samples, advice="off", effort="low", **told["placement"])
     assert again.model == result.model and again.latency is None
     in_memory = qcalib.quantize(DIGITS.read_bytes(), samples, advice="off", benchmark=command)
     assert in_memory.latency["float_ms"] is None and in_memory.model == result.model

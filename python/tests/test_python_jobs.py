@@ -165,7 +165,7 @@ def test_errors_by_kind(samples, tmp_path):
 
 def test_warnings_are_warnings(samples):
     with pytest.warns(qcalib.QcalibWarning, match="infinit|NaN"):
-        result = qcalib.quantize(DIGITS, np.where(samples > 1.8, np.inf, samples), method="minmax")
+        result = qcalib.quantize(DIGITS, np.where(samples > 1.8, np.inf, samples), method="minmax", prefer="integers")
     assert result.warnings
 
 

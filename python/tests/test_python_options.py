@@ -13,7 +13,7 @@ def test_io_type(samples):
     result = qcalib.quantize(DIGITS, samples, method="minmax", io_type=["model:input"])
     (port,) = result.report["integer_ports"]
     assert (port["name"], port["direction"], port["type"]) == ("input", "input", "uint8")
-    whole = qcalib.quantize(DIGITS, samples, method="minmax")
+    whole = qcalib.quantize(DIGITS, samples, method="minmax", prefer="integers")
     levels = np.clip(np.rint(samples / np.float32(port["scale"])) + port["zero_point"], 0, 255).astype(np.uint8)
     np.testing.assert_array_equal(qcalib.run(result, levels)["logits"], qcalib.run(whole, samples)["logits"])
 

@@ -46,9 +46,10 @@ bool qc_measure_sensitivity(struct qc_sensitivity **out, const struct qc_network
     struct qc_dataset *data = net->setup->data ? net->setup->data : eval;
     if (!data)
         return qc_fail(st, QC_USAGE, "--sensitivity runs samples: give --data FILE, or --eval FILE beside --stats");
-    const struct qc_selection some = data == eval
-                                         ? (struct qc_selection){.samples = batches * qc_dataset_unit_samples(data)}
-                                         : qc_few_samples(net, batches);
+    /* --sensitivity shows effects beside the error of the outputs, which is that of evenly spaced samples. */
+    const bool shown = data == eval || net->scheme.options->method.sensitivity;
+    const struct qc_selection spaced = {.samples = batches * qc_dataset_unit_samples(data)},
+                              some = shown ? spaced : qc_few_samples(net, batches);
     const bool fewer = qc_dataset_samples(data) > some.samples;
     struct qc_sensitivity *s = NULL;
     bool ok = (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, net, data, which, st);

@@ -116,7 +116,7 @@ OPS = {
     "AffineGrid",
 }
 JOBS = {
-    "int8": ("--data", "x.npz", "--prefer", "integers"),
+    "int8": ("--data", "x.npz", "--prefer", "integers", "--effort", "low"),
     "int4": ("--activation-type", "none", "--weight-type", "int4", "--weight-block", "16"),
 }
 
