@@ -134,7 +134,7 @@ static bool loses_epsilon(const struct qc_lowering *x, const struct qc_node *n)
 {
     if (n->op != QC_OP_LayerNormalization && n->op != QC_OP_InstanceNormalization) return false;
     const struct qc_qparams *s = read_as(x->from, n);
-    const double epsilon = qc_attr_float(n, "epsilon", 1e-5f);
+    const double epsilon = (double)qc_attr_float(n, "epsilon", 1e-5f);
     for (size_t i = 0; s && i < s->count; i++)
         if (epsilon > 0.1 * (double)s->scale[i] * (double)s->scale[i]) return true;
     return !s && product_behind(x, n->inputs[0], true);
