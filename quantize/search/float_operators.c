@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* An idea for free changes (quantize/search/free_ideas.c): operators that stay in float at no loss of latency.
 
-   Their bits differ between processors. If the outputs have QC_FREE_OPERATORS_BELOW_DB, or if the network takes less
+   Their bits differ between processors. If the outputs have QC_FREE_GOOD_DB, or if the network takes less
    than QC_FREE_LEAST_TIME, operators stay in float only if that lowers the latency and the file is no larger. */
 #include "quantize/search/searches.h"
 
@@ -34,9 +34,7 @@ static bool list_operators(struct operators *out, const struct qc_network *net, 
     if (out->sized) out->made = out->sized;
     if (!qc_latency_in_float(&more, &time, net, out->made, a, st)) return false;
     out->more = more;
-    /* True if the outputs are good, or the network is small: QC_FREE_LEAST_TIME. */
-    const struct qc_report_trial *t = qc_auto_method_chosen(net->auto_method);
-    out->must_save = (t && t->sqnr_db >= QC_FREE_OPERATORS_BELOW_DB) || time < QC_FREE_LEAST_TIME;
+    out->must_save = qc_outputs_are_good(net) || time < QC_FREE_LEAST_TIME;
     for (qc_id id = 1; id <= out->made->node_count; id++) {
         const struct qc_node *n = &out->made->nodes[id];
         const char *own = n->name && *n->name ? n->name : out->made->values[n->outputs].name;

@@ -35,6 +35,12 @@ static bool has_units(const struct qc_candidate *c)
     return qc_dataset_units(c->setup->data) >= QC_FREE_LEAST;
 }
 
+bool qc_outputs_are_good(const struct qc_network *net)
+{
+    const struct qc_report_trial *t = qc_auto_method_chosen(net->auto_method);
+    return t && t->sqnr_db >= QC_FREE_GOOD_DB;
+}
+
 /* True if factors of channels can gain: activations have calibrated ranges, and no option decides the factors. */
 static bool may_scale(const struct qc_candidate *c)
 {
@@ -233,7 +239,7 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
     networks[0] = made[0] ? made[0]->network : t->c->network;
     const struct qc_race_terms terms = terms_of(!made[0], kind, t->c);
     ok = ok && (count == 1 || qc_race_of_networks(results, &best, t->c->network, networks, count, &terms, st));
-    if (kind == OPERATORS && !t->operators.must_save && results[0].sqnr_db >= QC_FREE_OPERATORS_BELOW_DB) best = 0;
+    if (kind == OPERATORS && !t->operators.must_save && results[0].sqnr_db >= QC_FREE_GOOD_DB) best = 0;
     struct qc_json *rows[IDEAS + 1] = {NULL};
     for (size_t k = 1; ok && k < count; k++) {
         rows[k] = describe(t, of[k], &results[k], st);
@@ -287,7 +293,7 @@ bool qc_take_free_ideas(struct qc_report *r, bool *changed, struct qc_candidate 
     if (ample && may_scale(c) && !qc_scale_hope(&hope, c->network, st)) return false;
     t.list = qc_json_array();
     if (ample) {
-        t.unequal = hope > (high ? 0 : QC_FREE_HOPE_DB);
+        t.unequal = hope > (high ? 0 : qc_outputs_are_good(c->network) ? QC_FREE_HOPE_GOOD_DB : QC_FREE_HOPE_DB);
         t.probes = !high && qc_dataset_units(c->setup->data) > 2 * QC_FREE_PROBE;
         qc_progress_phase(c->setup->progress, "trying free changes");
         for (unsigned kind = 0; ok && kind < KINDS; kind++) ok = try_kind(changed, &t, kind, st);

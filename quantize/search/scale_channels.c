@@ -72,28 +72,37 @@ static bool scale_moments(struct qc_second_moments *second_moments, const struct
 
 /* ---- Candidates ---- */
 
+/* Computes the mean square of each channel that a reader reads, summed over the taps of its kernel. */
+static bool squares_read(double *sum, const struct qc_second_moments_layer *l, struct qc_status *st)
+{
+    const size_t each = l->channels / l->groups;
+    double *diagonal = malloc(l->block * sizeof *diagonal);
+    if (!diagonal) return qc_fail_memory(st, l->block * sizeof *diagonal);
+    memset(sum, 0, l->channels * sizeof *sum);
+    for (size_t k = 0; k < l->groups * l->blocks; k++) {
+        const size_t b = k % l->blocks, width = qc_second_moments_width(l, b);
+        qc_second_moments_read_diagonal(diagonal, l, ~0u, k / l->blocks, b);
+        for (size_t i = 0; i < width; i++) sum[k / l->blocks * each + (b * l->block + i) % each] += diagonal[i];
+    }
+    free(diagonal);
+    return true;
+}
+
 /* Takes the maximum of `activation` and the squared magnitude of each channel: the mean square, or the square of the
    largest value if the input is quantized. */
 static bool measure_activation(double *activation, const struct qc_scale_search *s, const struct qc_channels *c,
                                const struct qc_scaled_reader *r, struct qc_status *st)
 {
     const struct qc_second_moments_layer *l = qc_second_moments_of(s->second_moments, NULL, r->simulated);
-    const size_t each = l->channels / l->groups;
     double *own = activation + c->layout[c->graph->nodes[r->node].inputs[0]].offset;
     for (size_t i = 0; r->seen && i < r->seen->units * l->channels; i++) {
         const double top = fmax(-(double)r->seen->lo[i], (double)r->seen->hi[i]);
         own[i % l->channels] = fmax(own[i % l->channels], top * top);
     }
     if (r->seen) return true;
-    double *diagonal = malloc(l->block * sizeof *diagonal), *sum = calloc(l->channels, sizeof *sum);
-    const bool ok = (diagonal && sum) || qc_fail_memory(st, l->channels * sizeof *sum);
-    for (size_t k = 0; ok && k < l->groups * l->blocks; k++) {
-        const size_t b = k % l->blocks, width = qc_second_moments_width(l, b);
-        qc_second_moments_read_diagonal(diagonal, l, ~0u, k / l->blocks, b);
-        for (size_t i = 0; i < width; i++) sum[k / l->blocks * each + (b * l->block + i) % each] += diagonal[i];
-    }
+    double *sum = malloc(l->channels * sizeof *sum);
+    const bool ok = sum ? squares_read(sum, l, st) : qc_fail_memory(st, l->channels * sizeof *sum);
     for (size_t i = 0; ok && i < l->channels; i++) own[i] = fmax(own[i], sum[i]);
-    free(diagonal);
     free(sum);
     return ok;
 }
@@ -514,8 +523,8 @@ static bool fill_group(bool *wanted, struct qc_scaled_group *out, const struct q
 }
 
 /* Finds the groups of c, channels of the real graph, that could be scaled. Fails if a run fails. */
-static bool scale_groups(struct qc_scaled_group **groups, size_t *count, const struct qc_scale_search *s,
-                         const struct qc_channels *c, struct qc_status *st)
+static bool list_groups(struct qc_scaled_group **groups, size_t *count, const struct qc_scale_search *s,
+                        const struct qc_channels *c, struct qc_status *st)
 {
     struct qc_scaled_group *g = QC_NEW_ARRAY(s->arena, struct qc_scaled_group, c->graph->value_count + 1, st);
     if (!g) return false;
@@ -527,11 +536,17 @@ static bool scale_groups(struct qc_scaled_group **groups, size_t *count, const s
         *count += wanted;
     }
     *groups = g;
-    /* Compute the minima and maxima of the channels of the readers' quantized inputs, once for each value. */
+    return true;
+}
+
+/* Computes the minima and maxima of the channels of the readers' quantized inputs, once for each value. */
+static bool take_extremes(struct qc_scaled_group *g, size_t count, const struct qc_scale_search *s,
+                          const struct qc_channels *c, struct qc_status *st)
+{
     struct qc_channel_extremes *of = QC_NEW_ARRAY(s->arena, struct qc_channel_extremes, c->graph->node_count, st);
     size_t values = 0;
     if (!of) return false;
-    for (size_t i = 0; i < *count; i++)
+    for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < g[i].reader_count; k++) {
             struct qc_scaled_reader *r = &g[i].readers[k];
             const qc_id x = c->graph->nodes[r->node].inputs[0];
@@ -646,7 +661,8 @@ bool qc_scale_channels(struct qc_network *net, struct qc_status *st)
     }
     ok = ok && (!hopes || qc_channels_find(&c, net->real, a, st));
     if (ok && hopes && o->method.scale_channels == QC_CHANNELS_FREE) qc_channels_leave_clips(&c);
-    ok = ok && (!hopes || scale_groups(&groups, &count, &search, &c, st));
+    ok = ok &&
+         (!hopes || (list_groups(&groups, &count, &search, &c, st) && take_extremes(groups, count, &search, &c, st)));
     if (ok && count) {
         qc_progress_phase(s->progress, "scaling channels");
         ok = search_scales(groups, count, &search, &c, st);
@@ -674,28 +690,28 @@ bool qc_scale_hope(double *db, struct qc_network *net, struct qc_status *st)
     if (!begin_scale_search(&search, net, QC_SCALE_STATIC, true, a, a, st) || !qc_channels_find(&c, net->real, a, st))
         return false;
     qc_channels_leave_clips(&c);
-    if (!scale_groups(&groups, &count, &search, &c, st)) return false;
+    if (!list_groups(&groups, &count, &search, &c, st)) return false;
+    /* With one step for all channels the noise of channel c counts m_c^2 R^2, with a step of its own m_c^2 r_c^2, which
+       is in proportion to the reader's output. m: the weights that read it, r: its root mean square, R: the largest of
+       all. The mean is over the readers, by the squares of their steps. */
+    double sum = 0, all = 0;
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < groups[i].reader_count; k++) {
-            double hope = 0;
-            /* How much less noise the reader's input could have, dB: with one step for all channels the
-               noise of channel c counts m_c^2 R^2, with a step of its own m_c^2 r_c^2. m: the weights that read it, r:
-               its largest value, R: the largest of all. */
-            const struct qc_scaled_group *g = &groups[i];
             const struct qc_scaled_reader *r = &groups[i].readers[k];
-            const size_t n = (size_t)c.groups[g->group].count,
-                         offset = (size_t)c.layout[c.graph->nodes[r->node].inputs[0]].offset;
-            const size_t channels = (size_t)(c.weights[r->node].inputs * c.weights[r->node].conv_groups);
-            double *squares = QC_NEW_ARRAY(a, double, n, st), top = 0, sum = 0, own = 0;
-            if (!squares || !measure_activation(squares, &search, &c, r, st)) return false;
-            for (size_t channel = 0; channel < channels; channel++) {
-                top = fmax(top, squares[offset + channel]);
-                sum += r->squares[channel];
-                own += r->squares[channel] * squares[offset + channel];
+            const struct qc_second_moments_layer *l = qc_second_moments_of(search.second_moments, NULL, r->simulated);
+            double *squares = QC_NEW_ARRAY(a, double, l->channels, st), top = 0, weights = 0, own = 0;
+            if (!squares || !squares_read(squares, l, st)) return false;
+            for (size_t channel = 0; channel < l->channels; channel++) {
+                top = fmax(top, squares[channel]);
+                weights += r->squares[channel];
+                own += r->squares[channel] * squares[channel];
             }
-            if (own > 0) hope = 10 * log10(sum * top / own);
-            *db = fmax(*db, hope);
+            if (!(own > 0)) continue;
+            const double step = r->steps > 0 ? 1 / r->steps : 1;
+            sum += step * step * weights * top / own;
+            all += step * step;
         }
+    if (all > 0) *db = 10 * log10(sum / all);
     return true;
 }
 

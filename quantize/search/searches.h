@@ -73,6 +73,9 @@ bool qc_shared_weights_put(struct qc_graph **out, const struct qc_shared_weights
 /* Returns true if the job looks for free changes: with samples, without --effort low, and if there is memory for a
    second network. */
 bool qc_looks_for_free(const struct qc_candidate *c);
+/* Returns true if the trials of observers showed outputs with QC_FREE_GOOD_DB: fewer changes are then worth their time.
+ */
+bool qc_outputs_are_good(const struct qc_network *net);
 /* c has its first network. Ideas that gain are kept: then c has their schemes. An option that is given is not
    overruled. Warns if --memory-limit leaves no room for them. Puts the ideas that were tried into r. *changed: c has
    another network. Errors: those of making and of runs. */
@@ -151,9 +154,8 @@ struct qc_channel_scaling {
    the network is simulated again from the scaled graph, and its statistics are collected again if ranges changed. */
 bool qc_scale_channels(struct qc_network *net, struct qc_status *st);
 
-/* Sets *db to an upper bound of what factors of channels, behind operators other than clamps, can gain at one layer:
-   how much less noise its input would have with a step for each channel. 0 without second moments. Runs a few samples.
- */
+/* Sets *db to what factors of channels, behind operators other than clamps, could gain at most: how much less noise the
+   layers would read with a step for each channel, by its mean square. 0 without second moments. */
 bool qc_scale_hope(double *db, struct qc_network *net, struct qc_status *st);
 
 struct qc_json;

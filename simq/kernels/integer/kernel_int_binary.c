@@ -31,12 +31,14 @@ struct call {
     enum qc_dtype type[3]; /* result, a, b */
 };
 
-/* Returns n contiguous elements: in place, or copied to block. */
+/* Returns n contiguous elements: in place, or copied to block. An element that is repeated (stride 0) is in the block
+   already unless it is the first that is gathered. */
 static const void *gathered(void *block, enum qc_dtype t, void *data, int64_t at, int64_t n, int64_t stride)
 {
     const int64_t size = (int64_t)qc_dtype_size(t);
     char *from = (char *)data + at * stride * size;
     if (stride == 1) return from;
+    if (stride == 0 && at > 0) return block;
     const struct qc_view x = {.dtype = t, .rank = 1, .dim = {n}, .stride = {stride}, .data = from},
                          y = {.dtype = t, .rank = 1, .dim = {n}, .stride = {1}, .data = block};
     qc_view_copy(&y, &x);
