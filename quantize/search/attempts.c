@@ -59,7 +59,7 @@ bool qc_attempts_begin(struct qc_attempts *t, struct qc_demand *d, const struct 
                        struct qc_status *st)
 {
     struct qc_candidate *c = d->c;
-    *t = (struct qc_attempts){.c = c, .demand = d, .demanded = demanded, .base = c->scheme, .has = *has};
+    *t = (struct qc_attempts){.c = c, .demand = d, .demanded = demanded, .base = c->scheme, .has = *has, .first = *has};
     if (!(t->steps = QC_NEW_ARRAY(c->arena, struct qc_attempted, STEPS, st))) return false;
     struct qc_attempted *s = add_step(t, 0, NULL);
     fill_step(s, t, has);
@@ -120,15 +120,34 @@ bool qc_attempts_over(const struct qc_attempts *t, const struct qc_attempted *st
     return (!t->demanded && refused) || price_of_cost(t, step) >= price(t, &t->steps[t->best]);
 }
 
+/* Brings the candidate to the best step, made in full. If a sketch was better than the base and the whole network is
+   not, the base is best. */
+static bool settle_attempts(struct qc_attempts *t, struct qc_status *st)
+{
+    struct qc_candidate *c = t->c;
+    struct qc_attempted *best = &t->steps[t->best];
+    const bool sketched = t->base.sketch;
+    t->base.sketch = NULL;
+    if (t->best && (sketched || t->at != t->best)) {
+        if (!qc_candidate_change(c, &t->base, &t->change, st)) return false;
+        if (!sketched) return true;
+        if (!qc_cost_of(&best->cost, c->network, st) || !qc_demand_measure(&t->has, t->demand, st)) return false;
+        fill_step(best, t, &t->has);
+        if (price(t, best) < price(t, t->steps)) return true;
+        t->best = 0;
+        t->has = t->first;
+        t->at = QC_NO_INDEX;
+    }
+    return t->at == t->best || qc_candidate_make(c, &t->base, NULL, st);
+}
+
 bool qc_attempts_end(struct qc_json **out, struct qc_standing *has, struct qc_attempts *t, struct qc_status *st)
 {
     struct qc_candidate *c = t->c;
     const char *command = NULL;
     struct qc_change none = {0}, *change = &none;
+    if (!settle_attempts(t, st)) return false;
     *has = t->has;
-    if (t->at != t->best &&
-        !(t->best ? qc_candidate_change(c, &t->base, &t->change, st) : qc_candidate_make(c, &t->base, NULL, st)))
-        return false;
     const struct qc_partition *p = c->network->partition;
     if (t->best && !p->matches.count &&
         !p->weight_only_count) { /* options that leave nothing to quantize are refused: no command */

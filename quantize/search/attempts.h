@@ -67,12 +67,13 @@ struct qc_attempts {
     struct qc_demand *demand;
     bool demanded;         /* by the user */
     bool halves;           /* a network is better if it has half of the noise, whatever its price */
-    struct qc_scheme base; /* changes are relative to it */
+    struct qc_scheme base; /* changes are relative to it; a sketch: only the best network is made in full */
     size_t count;
     struct qc_attempted *steps; /* [count]; step 0 is the base */
     size_t best, at;            /* steps; at: whose network the candidate has, or QC_NO_INDEX */
     struct qc_change change;    /* of the best step ... */
     struct qc_standing has;     /* ... and its results */
+    struct qc_standing first;   /* of step 0 */
     struct qc_cost most;        /* what costs more is refused; 0 bytes: no limit */
 };
 

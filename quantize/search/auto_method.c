@@ -9,6 +9,7 @@
 #include "quantize/search/searches.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "calib/ablation.h"
@@ -164,7 +165,9 @@ static bool solve(struct found *f, struct qc_status *st)
     f->choices = QC_NEW_ARRAY(a, struct qc_report_choice, f->qparams + 1, st);
     if (!f->methods || !f->params || !f->steps || !f->choices) return false;
     for (size_t m = 0; m < OBSERVERS; m++)
-        if (units >= tried[m].units && (!m || !qc_ablated(tried[m].name))) f->methods[f->tried++].name = tried[m].name;
+        if (net->scheme.sketch ? strcmp(tried[m].name, net->scheme.sketch) == 0
+                               : units >= tried[m].units && (!m || !qc_ablated(tried[m].name)))
+            f->methods[f->tried++].name = tried[m].name;
     f->methods[f->tried].name = whole;
     for (size_t m = 0; m <= f->tried; m++)
         if (!qc_observer_parse(&f->methods[m].observer, &f->methods[m].values, f->methods[m].name, st)) return false;

@@ -108,8 +108,8 @@ bool qc_round_crossed(struct qc_network *net, struct qc_status *st)
     struct qc_weight_rounding *rounding = NULL;
     struct qc_graph *crossed = NULL;
     const struct qc_settings *s = net->scheme.settings;
-    if (!net->setup->data || !net->weight_rounding || !qc_network_moments(net) || !s->compensate || !s->correct_bias ||
-        s->plan.accumulator.bits % 32 != 0 || net->setup->of_body ||
+    if (net->scheme.sketch || !net->setup->data || !net->weight_rounding || !qc_network_moments(net) ||
+        !s->compensate || !s->correct_bias || s->plan.accumulator.bits % 32 != 0 || net->setup->of_body ||
         (net->scheme.options->demand.size && !net->scheme.sized) || qc_dataset_varies(net->setup->data))
         return true;
     if (!qc_memory_ample(net)) {

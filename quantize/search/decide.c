@@ -77,8 +77,9 @@ static bool correct_output_biases(struct qc_network *net, struct qc_status *st)
     const struct qc_trial_options how = qc_trial_options_of(net);
     struct qc_trials *trials = NULL;
     struct qc_graph *corrected = NULL;
-    if (!net->auto_method || !net->auto_method->trial_count || !net->setup->data || !net->weight_rounding ||
-        !net->scheme.settings->correct_bias || net->scheme.settings->plan.accumulator.bits % 32)
+    if (net->scheme.sketch || !net->auto_method || !net->auto_method->trial_count || !net->setup->data ||
+        !net->weight_rounding || !net->scheme.settings->correct_bias ||
+        net->scheme.settings->plan.accumulator.bits % 32)
         return true;
     if (qc_dataset_units(net->setup->data) < QC_OUTPUT_BIAS_UNITS || qc_ablated("output_bias")) return true;
     bool ok = qc_trials_new(&trials, net->real, net->setup->data, QC_OUTPUT_BIAS_UNITS, &how, st) &&

@@ -37,6 +37,8 @@ static bool widen_worst(struct qc_attempts *t, struct qc_status *st)
     struct qc_status why = QC_STATUS_INIT;
     if (t->at && !qc_candidate_make(t->c, &t->base, NULL, st)) return false;
     t->at = 0;
+    const struct qc_report_trial *chosen = qc_auto_method_chosen(t->c->network->auto_method);
+    if (chosen && !(t->base.sketch = qc_arena_strdup(t->c->arena, chosen->method, st))) return false;
     /* Unsupported: shapes depend on data, so there is no worst layer to know. */
     if (!qc_measure_sensitivity(&effects, t->c->network, NULL, QC_FALLBACK_BATCHES, NULL, &why))
         return why.code == QC_UNSUPPORTED || qc_fail(st, why.code, "%s", why.message);

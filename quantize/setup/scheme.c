@@ -49,5 +49,6 @@ bool qc_scheme_change(struct qc_scheme *out, const struct qc_scheme *from, const
     out->sized = from->sized;
     out->may_be_float = from->may_be_float;
     out->bare = from->bare;
+    out->sketch = from->sketch;
     return true;
 }

@@ -18,6 +18,8 @@ struct qc_scheme {
     bool sized;                 /* --size: the bits are chosen, and weights may be refined */
     bool may_be_float;          /* --benchmark and mending: the network may have no quantized operator */
     bool bare;                  /* for a comparison: no details for the report are kept */
+    const char *sketch; /* for a comparison: --method auto takes this observer, and weights are rounded once; NULL: all
+                           is decided by measurement */
 };
 
 /* Sets *out from options. Arrays are from the arena, which must outlive *out, as must o and the setup. w: warnings, or

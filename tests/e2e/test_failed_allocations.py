@@ -317,6 +317,7 @@ def test_a_copy_that_damages_a_file_is_found(job, guarded):
     assert runs["copies"] == runs["runs again"] > 10 and "m.onnx is damaged" in wrong[1][3], (runs, wrong)
 
 
+@pytest.mark.nightly
 def test_labels_are_not_left_out(job, guarded):
     """The report has the classes of the samples: labels that cannot be bound for want of memory end the job. They are bound here."""
     one = job("quantize", 1)
