@@ -91,12 +91,11 @@ bool qc_evidence_new(struct qc_evidence **out, const struct qc_setup *s, struct 
     bool ok = true;
     if (in->statistics.file && !qc_budget_file(&s->model.graph->budget, in->statistics.file, 2, st))
         ok = qc_where(st, "%s", in->statistics.file); /* factor 2: the file, and the parsed statistics */
-    /* True if advice may be tried, as far as is known at the beginning. */
+    /* True if several networks may be made, as far as is known at the beginning: what they share is rounded once. */
     const struct qc_options *o = s->options;
-    const bool advises = o->method.advice != QC_ADVISE_OFF && qc_has_data(&s->in->data) && !s->in->team &&
-                         !o->method.propagate && !o->demand.size;
+    const bool several = qc_has_data(&s->in->data) && !s->in->team && !o->method.propagate && !o->demand.size;
     ok = ok && (!qc_has_statistics(in) || load_statistics(&e->statistics, s->data, in, st)) && find_sizes(e, s, st) &&
-         (!advises || qc_rounded_layers_new(&e->layers, s->budget, st));
+         (!several || qc_rounded_layers_new(&e->layers, s->budget, st));
     return QC_HAND_OVER(ok, out, e, qc_evidence_free);
 }
 
