@@ -121,7 +121,7 @@ bool qc_attempts_over(const struct qc_attempts *t, const struct qc_attempted *st
 }
 
 /* Brings the candidate to the best step, made in full. If a sketch was better than the base and the whole network is
-   not, the base is best. */
+   not, or cannot be made, the base is best. */
 static bool settle_attempts(struct qc_attempts *t, struct qc_status *st)
 {
     struct qc_candidate *c = t->c;
@@ -129,11 +129,15 @@ static bool settle_attempts(struct qc_attempts *t, struct qc_status *st)
     const bool sketched = t->base.sketch;
     t->base.sketch = NULL;
     if (t->best && (sketched || t->at != t->best)) {
-        if (!qc_candidate_change(c, &t->base, &t->change, st)) return false;
-        if (!sketched) return true;
-        if (!qc_cost_of(&best->cost, c->network, st) || !qc_demand_measure(&t->has, t->demand, st)) return false;
-        fill_step(best, t, &t->has);
-        if (price(t, best) < price(t, t->steps)) return true;
+        struct qc_status why = QC_STATUS_INIT;
+        if (!sketched) return qc_candidate_change(c, &t->base, &t->change, st);
+        if (qc_candidate_change(c, &t->base, &t->change, &why)) {
+            if (!qc_cost_of(&best->cost, c->network, st) || !qc_demand_measure(&t->has, t->demand, st)) return false;
+            fill_step(best, t, &t->has);
+        } else if (!qc_candidate_refused(&best->reason, c, &why, st)) {
+            return false;
+        }
+        if (price(t, best) < price(t, t->steps)) return true; /* infinite with a reason */
         t->best = 0;
         t->has = t->first;
         t->at = QC_NO_INDEX;

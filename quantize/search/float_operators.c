@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* An idea for free changes (quantize/search/free_ideas.c): operators that stay in float at no loss of latency.
 
-   Their bits differ between processors. If the outputs have QC_FREE_GOOD_DB, or if the network takes less
-   than QC_FREE_LEAST_TIME, operators stay in float only if that lowers the latency and the file is no larger. */
+   Their bits differ between processors. If the outputs have QC_FREE_GOOD_DB, or if the network takes less than
+   QC_FREE_LEAST_TIME, operators stay in float only if that lowers the latency and the file is no larger. */
 #include "quantize/search/searches.h"
 
 #include <math.h>

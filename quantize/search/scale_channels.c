@@ -522,7 +522,7 @@ static bool fill_group(bool *wanted, struct qc_scaled_group *out, const struct q
     return true;
 }
 
-/* Finds the groups of c, channels of the real graph, that could be scaled. Fails if a run fails. */
+/* Finds the groups of c, channels of the real graph, that could be scaled. */
 static bool list_groups(struct qc_scaled_group **groups, size_t *count, const struct qc_scale_search *s,
                         const struct qc_channels *c, struct qc_status *st)
 {
@@ -539,7 +539,8 @@ static bool list_groups(struct qc_scaled_group **groups, size_t *count, const st
     return true;
 }
 
-/* Computes the minima and maxima of the channels of the readers' quantized inputs, once for each value. */
+/* Computes the minima and maxima of the channels of the readers' quantized inputs, once for each value. Fails if a run
+   fails. */
 static bool take_extremes(struct qc_scaled_group *g, size_t count, const struct qc_scale_search *s,
                           const struct qc_channels *c, struct qc_status *st)
 {
