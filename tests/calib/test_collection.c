@@ -256,7 +256,7 @@ static void check_checkpoints(bool channels)
     expect_bytes(c, &whole, "saved after every sample");
     qc_collection_free(c);
     cr_assert_geq(saved.count, SAMPLES / 3);
-    for (size_t i = 0; i < saved.count; i += 7 * test_one_of(2, 4)) {
+    for (size_t i = 0; i < saved.count; i += 7 * test_one_of(2, 8)) {
         struct saved later = {.stop = 45};
         o = options_of(sha_a, 1);
         o.channel_axes = channels ? s.axes : NULL;
@@ -373,7 +373,7 @@ static void check_damage(bool channels)
     struct setting s;
     uint64_t random = 11;
     size_t refused = 0;
-    const int files = 300 / (int)test_one_of(3, 6);
+    const int files = 300 / (int)test_one_of(3, 12);
     open_setting(&s);
     s.extremes = true;
     s.channels = channels;

@@ -55,7 +55,7 @@ Test(chosen_samples, of_advice_that_fails)
     struct qc_progress progress = {.tell = tell, .user = &stop};
     const struct qc_job_listener listener = {.progress = &progress};
     struct qc_options o;
-    const int stops = 40 / (int)test_one_of(4, 13);
+    const int stops = 40 / (int)test_one_of(4, 40);
     int calls = 1, ended = 0;
     set_options(&o, test_arena());
     for (int at = 1 << 30; at > 1; at = at == 1 << 30 ? calls - 1 : at - (calls / stops + 1)) {

@@ -98,7 +98,7 @@ static bool check(uint64_t seed, struct qc_graph *(*make)(uint64_t seed, bool si
 static void check_all(struct qc_graph *(*make)(uint64_t seed, bool simulated, struct qc_status *st))
 {
     const char *count = getenv("QC_PROPERTY_CASES"), *first = getenv("QC_PROPERTY_SEED");
-    const uint64_t n = count ? strtoull(count, NULL, 10) : 2000 / test_one_of(1, 2),
+    const uint64_t n = count ? strtoull(count, NULL, 10) : 2000 / test_one_of(1, 4),
                    begin = first ? strtoull(first, NULL, 10) : 1;
     uint64_t bad = 0;
     for (uint64_t i = 0; i < n && bad < 10; i++) bad += !check(begin + i, make);
