@@ -160,6 +160,10 @@ void qc_evidence_set_statistics(struct qc_evidence *e, struct qc_collection *sta
     qc_collection_free(e->statistics);
     e->statistics = statistics;
     e->moments_dropped = false;
+    if (e->borrows_layers)
+        e->layers = NULL;
+    else
+        qc_memo_clear(e->layers);
 }
 
 /* ---- Bodies, which have evidence of their own ---- */

@@ -56,7 +56,7 @@ bool qc_evidence_sized_graph(struct qc_graph **out, const struct qc_evidence *e,
                              struct qc_status *st);
 void qc_evidence_free(struct qc_evidence *e); /* NULL-safe */
 
-/* Replaces the statistics; the earlier ones are freed. */
+/* Replaces the statistics; the earlier ones are freed, and layers that were rounded by them are forgotten. */
 void qc_evidence_set_statistics(struct qc_evidence *e, struct qc_collection *statistics);
 
 /* Returns the known outputs of g, borrowed; NULL if they are not kept. */

@@ -59,7 +59,7 @@ bool qc_attempts_begin(struct qc_attempts *t, struct qc_demand *d, const struct 
                        struct qc_status *st)
 {
     struct qc_candidate *c = d->c;
-    *t = (struct qc_attempts){.c = c, .demand = d, .demanded = demanded, .base = c->scheme, .has = *has, .first = *has};
+    *t = (struct qc_attempts){.c = c, .demand = d, .demanded = demanded, .base = c->scheme, .has = *has};
     if (!(t->steps = QC_NEW_ARRAY(c->arena, struct qc_attempted, STEPS, st))) return false;
     struct qc_attempted *s = add_step(t, 0, NULL);
     fill_step(s, t, has);
@@ -139,7 +139,6 @@ static bool settle_attempts(struct qc_attempts *t, struct qc_status *st)
         }
         if (price(t, best) < price(t, t->steps)) return true; /* infinite with a reason */
         t->best = 0;
-        t->has = t->first;
         t->at = QC_NO_INDEX;
     }
     return t->at == t->best || qc_candidate_make(c, &t->base, NULL, st);
@@ -151,7 +150,7 @@ bool qc_attempts_end(struct qc_json **out, struct qc_standing *has, struct qc_at
     const char *command = NULL;
     struct qc_change none = {0}, *change = &none;
     if (!settle_attempts(t, st)) return false;
-    *has = t->has;
+    if (t->best) *has = t->has;
     const struct qc_partition *p = c->network->partition;
     if (t->best && !p->matches.count &&
         !p->weight_only_count) { /* options that leave nothing to quantize are refused: no command */

@@ -73,7 +73,6 @@ struct qc_attempts {
     size_t best, at;            /* steps; at: whose network the candidate has, or QC_NO_INDEX */
     struct qc_change change;    /* of the best step ... */
     struct qc_standing has;     /* ... and its results */
-    struct qc_standing first;   /* of step 0 */
     struct qc_cost most;        /* what costs more is refused; 0 bytes: no limit */
 };
 
@@ -86,8 +85,8 @@ bool qc_attempt(struct qc_attempted **step, struct qc_attempts *t, const struct 
                 const char *type, struct qc_status *st);
 /* Returns true if a change of the same kind that concerns more layers cannot be better than the best one. */
 bool qc_attempts_over(const struct qc_attempts *t, const struct qc_attempted *step);
-/* Brings the candidate to the best step, whose results go to *has. *out: "fallback" of the record, with the steps and
-   the command of the best one; owned by the caller. */
+/* Brings the candidate to the best step, whose results go to *has, which has those of step 0. *out: "fallback" of the
+   record, with the steps and the command of the best one; owned by the caller. */
 bool qc_attempts_end(struct qc_json **out, struct qc_standing *has, struct qc_attempts *t, struct qc_status *st);
 
 /* Wider types for layers, the worst first: for --max-drop, --min-sqnr and --max-nll, and for noisy outputs (mend.c). */
